@@ -1,0 +1,218 @@
+"""What a `.lemur` file says about itself: plain data, JSON in and out.
+
+Names of values ("references") are the same in every plan of one function:
+
+    "input:0"        a flat input of the call
+    "state:cache"    session state (a buffer the model changes)
+    "param:w"        a weight
+    "v12"            a value some stage computes
+"""
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any
+
+FORMAT_VERSION = 1
+"""Raised when a reader of the old version would misread a file of the new one."""
+
+
+@dataclass(frozen=True)
+class SymbolicDim:
+    """A dimension known at the call: one number per `symbol`, `min <= n <= max`."""
+
+    symbol: str
+    min: int
+    max: int | None = None
+    multiple_of: int = 1
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """`dtype` is NumPy's or ml_dtypes' name: float32, bfloat16, int64, bool, ..."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | SymbolicDim, ...]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Counts of one execution; bytes are those of distinct tensors touched."""
+
+    flops: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    live_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """One compiled stage for one architecture of one target; `file` is an entry's name."""
+
+    target: str
+    arch: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A pure function: references in, value names out, weights by name.
+
+    Inside its modules weight k is parameter `"model"::"p<k>"`, so equal layers of a
+    model share one module. The entry point is `@run(inputs..., wait fence, signal fence)`.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    cost: Cost
+    ops: dict[str, int]
+    modules: tuple[ModuleFile, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """One entry point. `results` and `state_updates` name where each comes from.
+
+    `argument_names` are the positional parameters of the model's `forward`, so that a
+    call may pass any of them by keyword. `in_tree` describes `(args, kwargs)`.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    results: tuple[str, ...]
+    in_tree: dict[str, Any]
+    out_tree: dict[str, Any]
+    argument_names: tuple[str, ...] = ()
+    state_updates: dict[str, str] = field(default_factory=dict)
+    values: dict[str, TensorSpec] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as a plan sees it: `name` is unique ("cpu:1"), `target` is its kind."""
+
+    name: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Step:
+    stage: str
+    device: str
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the cost model expects of one call: seconds, bytes moved, cuts crossed."""
+
+    seconds: float
+    transfer_bytes: int
+    crossings: int
+    seconds_by_device: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to run every function on one set of devices; steps are in execution order."""
+
+    devices: tuple[Device, ...]
+    steps: dict[str, tuple[Step, ...]]
+    predicted: dict[str, Prediction]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor in `weights.irpa`: `offset` from the start of that entry, in bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """An entry that holds one tensor: raw, little-endian, row-major."""
+
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """Inputs of one call from the initial state and what eager answered."""
+
+    inputs: tuple[TensorFile, ...]
+    outputs: tuple[TensorFile, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was compared with eager when the artifact was made, and how it went."""
+
+    target: str
+    status: str
+    max_error: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`plans` is in order of preference; `files` holds SHA-256 and size of each entry."""
+
+    model: str
+    functions: dict[str, Function]
+    stages: dict[str, Stage]
+    plans: tuple[Plan, ...]
+    weights: dict[str, Weight] = field(default_factory=dict)
+    state: tuple[str, ...] = ()
+    golden: dict[str, Golden] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...] = ()
+    tolerance: dict[str, float] = field(default_factory=dict)
+    producer: dict[str, str] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+
+
+def to_json(manifest: Manifest) -> str:
+    """Deterministic: sorted keys, one trailing newline."""
+    return json.dumps(dataclasses.asdict(manifest), sort_keys=True, indent=1) + "\n"
+
+
+def from_json(text: str) -> Manifest:
+    """Raises KeyError, TypeError or ValueError when `text` is not a manifest."""
+    manifest = _build(Manifest, json.loads(text))
+    assert isinstance(manifest, Manifest)
+    return manifest
+
+
+def _build(kind: Any, value: Any) -> Any:
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"expected an object for {kind}, got {type(value).__name__}")
+        hints = typing.get_type_hints(kind)
+        unknown = set(value) - set(hints)
+        if unknown:
+            raise ValueError(f"unknown fields {sorted(unknown)}")
+        return kind(**{name: _build(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
+    if origin is tuple:
+        return tuple(_build(args[0], item) for item in value)
+    if origin is dict:
+        return {key: _build(args[1], item) for key, item in value.items()}
+    if origin in (typing.Union, types.UnionType):
+        if value is None or isinstance(value, int):
+            return value
+        return _build(SymbolicDim if SymbolicDim in args else args[0], value)
+    if kind is Any:
+        return value
+    if kind is float and isinstance(value, int):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"expected {kind.__name__}, got {value!r}")
+    return value

@@ -1,0 +1,151 @@
+"""Nested Python containers as a flat list of leaves and a JSON description.
+
+A frontend describes the arguments and results of a model once; the runtime, which
+has no PyTorch, takes a call apart and puts a result together by that description:
+
+    {"kind": "leaf"}                                     the next tensor
+    {"kind": "const", "value": 3}                        None, bool, int, float, str
+    {"kind": "list" | "tuple", "items": [...]}
+    {"kind": "dict", "keys": [...], "items": [...]}      any key order at a call
+    {"kind": "record", "type": "module:Class", "keys": [...], "items": [...],
+     "base": "namedtuple" | "dataclass" | "mapping"}
+"""
+
+import dataclasses
+import sys
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import Any
+
+from lemurc.errors import InputError
+
+Tree = dict[str, Any]
+LEAF: Tree = {"kind": "leaf"}
+_CONSTANTS = (type(None), bool, int, float, str)
+
+
+def describe(value: Any, is_leaf: Any) -> tuple[list[Any], Tree]:
+    """The leaves of `value`, left to right, and its description.
+
+    `is_leaf(x)` says what a tensor is. Raises TypeError for anything else that is
+    neither a container above nor a constant.
+    """
+    leaves: list[Any] = []
+
+    def walk(node: Any) -> Tree:
+        if is_leaf(node):
+            leaves.append(node)
+            return LEAF
+        if isinstance(node, _CONSTANTS):
+            return {"kind": "const", "value": node}
+        kind = type(node)
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        if isinstance(node, tuple) and hasattr(node, "_fields"):
+            keys = list(node._fields)
+            items = [walk(item) for item in node]
+            return {"kind": "record", "base": "namedtuple", "type": name, "keys": keys, "items": items}
+        if isinstance(node, Mapping):
+            keys = list(node.keys())
+            if not all(isinstance(key, (str, int)) for key in keys):
+                raise TypeError(f"a dict key of {name} is neither str nor int: {keys}")
+            items = [walk(item) for item in node.values()]
+            if kind is dict:
+                return {"kind": "dict", "keys": keys, "items": items}
+            return {"kind": "record", "base": "mapping", "type": name, "keys": keys, "items": items}
+        if dataclasses.is_dataclass(node):
+            keys = [field.name for field in dataclasses.fields(node)]
+            items = [walk(getattr(node, key)) for key in keys]
+            return {"kind": "record", "base": "dataclass", "type": name, "keys": keys, "items": items}
+        if isinstance(node, (list, tuple)):
+            base = "list" if isinstance(node, list) else "tuple"
+            return {"kind": base, "items": [walk(item) for item in node]}
+        raise TypeError(f"{name} is not a tensor, a number, a string or a container of those")
+
+    return leaves, walk(value)
+
+
+def flatten(tree: Tree, value: Any, where: str = "argument") -> list[Any]:
+    """The leaves of `value`, which must have the shape of `tree`; else InputError."""
+    kind = tree["kind"]
+    if kind == "leaf":
+        return [value]
+    if kind == "const":
+        expected = tree["value"]
+        if type(value) is not type(expected) or (value != expected and value == value):
+            raise InputError(
+                f"{where} is {value!r}, but the model was compiled for {expected!r}",
+                code="constant-argument",
+                hint="compile again with this value as the example argument",
+            )
+        return []
+    children = _children(tree, value, where)
+    return [leaf for item, child, at in children for leaf in flatten(item, child, at)]
+
+
+def unflatten(tree: Tree, leaves: list[Any]) -> Any:
+    """The inverse of `flatten`; records whose class is not loaded become a look-alike."""
+    rest = iter(leaves)
+
+    def build(node: Tree) -> Any:
+        kind = node["kind"]
+        if kind == "leaf":
+            return next(rest)
+        if kind == "const":
+            return node["value"]
+        items = [build(item) for item in node["items"]]
+        if kind == "list":
+            return items
+        if kind == "tuple":
+            return tuple(items)
+        fields = dict(zip(node["keys"], items, strict=True))
+        return fields if kind == "dict" else _record(node, fields)
+
+    return build(tree)
+
+
+def count_leaves(tree: Tree) -> int:
+    if tree["kind"] == "leaf":
+        return 1
+    return sum(count_leaves(item) for item in tree.get("items", ()))
+
+
+def _children(tree: Tree, value: Any, where: str) -> list[tuple[Tree, Any, str]]:
+    kind, items = tree["kind"], tree["items"]
+    if kind in ("list", "tuple"):
+        if not isinstance(value, (list, tuple)) or len(value) != len(items):
+            got = f"{len(value)} items" if isinstance(value, (list, tuple)) else type(value).__name__
+            raise InputError(
+                f"{where} must be a {kind} of {len(items)} items, got {got}",
+                code="argument-structure",
+            )
+        return [(t, v, f"{where}[{i}]") for i, (t, v) in enumerate(zip(items, value, strict=True))]
+    keys = tree["keys"]
+    if isinstance(value, Mapping):
+        fields = dict(value)
+    elif hasattr(value, "_fields"):
+        fields = value._asdict()
+    elif dataclasses.is_dataclass(value):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    else:
+        raise InputError(
+            f"{where} must be a mapping with the keys {keys}, got {type(value).__name__}",
+            code="argument-structure",
+        )
+    if set(fields) != set(keys):
+        missing, extra = sorted(set(keys) - set(fields)), sorted(set(fields) - set(keys))
+        raise InputError(
+            f"{where} has other keys than the model was compiled for: "
+            f"missing {missing}, unexpected {extra}",
+            code="argument-structure",
+        )
+    return [(t, fields[key], f"{where}[{key!r}]") for key, t in zip(keys, items, strict=True)]
+
+
+def _record(node: Tree, fields: dict[str, Any]) -> Any:
+    module, _, qualname = node["type"].partition(":")
+    cls: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        cls = getattr(cls, part, None)
+    if cls is None:
+        cls = namedtuple(qualname.rsplit(".", 1)[-1], list(fields)) if node["base"] != "mapping" else dict
+    return cls(fields) if cls is dict else cls(**fields)
