@@ -8,7 +8,10 @@ from lemurc.passes.base import Pass
 
 PASSES = {
     "annotate-cost": "annotate_cost:AnnotateCost",
+    "convert-torch": "convert_torch:ConvertTorch",
+    "finish-lowering": "finish_lowering:FinishLowering",
     "form-stages": "form_stages:FormStages",
+    "outline-composites": "outline_composites:OutlineComposites",
     "outline-stages": "outline_stages:OutlineStages",
     "place": "place:Place",
     "schedule": "schedule:Schedule",
