@@ -1,8 +1,8 @@
 """lemurc: compile a PyTorch model ahead of time for the devices you have.
 
-    artifact = lemurc.compile(model, (x,), targets="cpu,vulkan")
-    session = lemurc.load(artifact.path)          # needs no PyTorch
-    y = session(x)
+artifact = lemurc.compile(model, (x,), targets="cpu,vulkan")
+session = lemurc.load(artifact.path)          # needs no PyTorch
+y = session(x)
 """
 
 from typing import TYPE_CHECKING, Any
