@@ -15,32 +15,29 @@ from torch_mlir import ir
 
 def module_path(location: ir.Location) -> str:
     """`encoder.layer.0.attention`; empty for the root module or where unknown."""
-    found = _first(location, lambda part: part.is_a_name())
+    found = _first(location, ir.NameLoc)
     return "" if found is None else str(found.name_str)
 
 
 def python_line(location: ir.Location, *, full_path: bool = False) -> str:
     """`model.py:12`; empty where unknown."""
-    found = _first(location, lambda part: part.is_a_file())
+    found = _first(location, ir.FileLineColLoc)
     if found is None:
         return ""
     name = str(found.filename)
     return f"{name if full_path else PurePath(name).name}:{found.start_line}"
 
 
-def _first(location: ir.Location, wanted: Any) -> ir.Location | None:
+def _first(location: ir.Location, kind: type[ir.Location]) -> Any:
     """Depth first; of a call site the callee comes before its callers."""
-    if wanted(location):
+    if isinstance(location, kind):
         return location
     children: list[ir.Location] = []
-    if location.is_a_name():
+    if isinstance(location, ir.NameLoc):
         children = [location.child_loc]
-    elif location.is_a_callsite():
+    elif isinstance(location, ir.CallSiteLoc):
         children = [location.callee, location.caller]
-    elif location.is_a_fused():
+    elif isinstance(location, ir.FusedLoc):
         children = list(location.locations)
-    for child in children:
-        found = _first(child, wanted)
-        if found is not None:
-            return found
-    return None
+    found = (_first(child, kind) for child in children)
+    return next((location for location in found if location is not None), None)
