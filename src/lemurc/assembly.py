@@ -148,6 +148,13 @@ def cache_path(program: "Program", build: Build) -> Path:
     return default_directory() / "artifacts" / f"{program.name}-{digest.hexdigest()[:16]}.lemur"
 
 
+def placement_line(manifest: mf.Manifest) -> str:
+    """Where the preferred plan runs the first function, in one line."""
+    from lemurc.runtime.report import planned
+
+    return planned(manifest, manifest.plans[0], next(iter(manifest.functions))).line()
+
+
 def sizes(manifest: mf.Manifest) -> dict[str, int]:
     """Bytes by kind of entry."""
     totals: dict[str, int] = {}

@@ -256,7 +256,7 @@ def _plan(module: Any, stages: _Stages) -> Plan:
         for op in entry.regions[0].blocks[0].operations:
             if "lemur.stage" not in op.operation.attributes:
                 continue
-            callee = op.operation.attributes["lemur.stage"].root_reference.value
+            callee = op.operation.attributes["lemur.stage"].value
             stage = outlined[callee]
             device = _text(stage, "lemur.device")
             targets[device] = _text(stage, "lemur.target")
@@ -309,13 +309,12 @@ def _lower_stage(
     source: _StageSource, targets: set[str], archs: Sequence[TargetArch], folder: Path
 ) -> LoweredStage:
     from lemurc.targets.lower_to_iree import lower_to_iree
-    from lemurc.targets.select_kernels import selector
 
     inputs = []
     for arch in archs:
         if arch.target not in targets and not arch.always:
             continue
-        select = selector(arch.target, arch.arch)
+        select = None
         lowered = lower_to_iree(source.bytecode, select=select)
         name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
         (folder / name).write_bytes(lowered.bytecode)
