@@ -45,6 +45,7 @@ def import_programs(programs: dict[str, ExportedProgram], store: WeightStore) ->
     importer = FxImporter(context=new_context(), config_check=False)
     importer._cc = LocatedContextCache(importer._c, py_attr_tracker=importer._py_attr_tracker)
     for entry_point, program in programs.items():
+        _drop_type_assertions(program)
         arguments = _prepare_inputs(program, store, entry_point)
         results = _prepare_outputs(program, store, entry_point)
         function = importer.import_program(program, func_name=entry_point)
@@ -81,6 +82,13 @@ def _find_state(program: ExportedProgram, store: WeightStore, entry_point: str) 
         if output.kind in _STATE_UPDATES:
             assert output.target is not None
             store.add_state(_stored_name(program, inputs[output.target], store, entry_point))
+
+
+def _drop_type_assertions(program: ExportedProgram) -> None:
+    """Types are static from here on; an assertion would count as a use of its tensor."""
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            program.graph.erase_node(node)
 
 
 def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: str) -> _Marks:

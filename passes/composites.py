@@ -11,9 +11,8 @@ from typing import Any
 
 from torch_mlir import ir
 
+from lemurc.passes.outline import Attributes
 from lemurc.passes.torch_constants import UNKNOWN, constant, shape
-
-Attributes = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Kind:
 
     `attributes` must be constants, else there is no composite. `required` maps positions
     to the constant that a reference lowering is right for. `derive` computes more
-    attributes, or refuses by None.
+    attributes, or refuses by None. `in_f32`: half precision is widened inside.
     """
 
     kind: str
@@ -31,6 +30,7 @@ class Kind:
     required: dict[int, Any] = field(default_factory=dict)
     fixed: Attributes = field(default_factory=dict)
     derive: Callable[[ir.Operation], Attributes | None] | None = None
+    in_f32: bool = False
 
 
 def describe(operation: ir.Operation) -> tuple[Kind, Attributes] | None:
@@ -56,7 +56,7 @@ def _normalized_rank(operation: ir.Operation) -> Attributes | None:
     return None if normalized is UNKNOWN else {"normalized_rank": len(normalized)}
 
 
-def _last_is_positive(operation: ir.Operation) -> Attributes | None:
+def _dimension(operation: ir.Operation) -> Attributes | None:
     """The dimension of a softmax counted from the front."""
     dim, sizes = constant(operation.operands[1]), shape(operation.operands[0])
     if dim is UNKNOWN or sizes is None:
@@ -93,18 +93,22 @@ KINDS: dict[str, Kind] = {
         {"causal": 5, "scale": 6, "grouped": 7},
         required={4: 0.0},
     ),
-    "torch.aten.layer_norm": Kind("layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank),
-    "torch.aten.native_layer_norm": Kind("layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank),
+    "torch.aten.layer_norm": Kind("layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank, in_f32=True),
+    "torch.aten.native_layer_norm": Kind("layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank, in_f32=True),
     "torch.aten.rms_norm": Kind(
-        "rms_norm", {"input": 0, "weight": 2}, {"eps": 3}, derive=_normalized_rank
+        "rms_norm",
+        {"input": 0, "weight": 2},
+        {"eps": 3},
+        derive=_normalized_rank,
+        in_f32=True,
     ),
-    "torch.aten.batch_norm": Kind("batch_norm", _BATCH_NORM, {"eps": 7}, required={5: False}),
-    "torch.aten.group_norm": Kind("group_norm", _NORM, {"groups": 1, "eps": 4}),
-    "torch.aten.gelu": Kind("gelu", {"input": 0}, {"approximate": 1}),
-    "torch.aten.silu": Kind("silu", {"input": 0}),
-    "torch.aten.softmax.int": Kind("softmax", {"input": 0}, derive=_last_is_positive),
+    "torch.aten.batch_norm": Kind("batch_norm", _BATCH_NORM, {"eps": 7}, required={5: False}, in_f32=True),
+    "torch.aten.group_norm": Kind("group_norm", _NORM, {"groups": 1, "eps": 4}, in_f32=True),
+    "torch.aten.gelu": Kind("gelu", {"input": 0}, {"approximate": 1}, in_f32=True),
+    "torch.aten.silu": Kind("silu", {"input": 0}, in_f32=True),
+    "torch.aten.softmax.int": Kind("softmax", {"input": 0}, derive=_dimension, in_f32=True),
     "torch.aten._softmax": Kind(
-        "softmax", {"input": 0}, required={2: False}, derive=_last_is_positive
+        "softmax", {"input": 0}, required={2: False}, derive=_dimension, in_f32=True
     ),
     "torch.aten.embedding": Kind("embedding", {"weight": 0, "indices": 1}),
     "torch.aten.max_pool1d": Kind(
@@ -120,18 +124,18 @@ KINDS: dict[str, Kind] = {
         "pool",
         {"input": 0},
         _POOL | {"ceil": 4, "count_padding": 5},
-        fixed={"mode": "average"},
+        fixed={"mode": "average"}, in_f32=True,
     ),
     "torch.aten.avg_pool2d": Kind(
         "pool",
         {"input": 0},
         _POOL | {"ceil": 4, "count_padding": 5, "divisor": 6},
-        fixed={"mode": "average"},
+        fixed={"mode": "average"}, in_f32=True,
     ),
     "torch.aten.adaptive_avg_pool1d": Kind(
-        "pool", {"input": 0}, {"output": 1}, fixed={"mode": "adaptive_average"}
+        "pool", {"input": 0}, {"output": 1}, fixed={"mode": "adaptive_average"}, in_f32=True
     ),
     "torch.aten.adaptive_avg_pool2d": Kind(
-        "pool", {"input": 0}, {"output": 1}, fixed={"mode": "adaptive_average"}
+        "pool", {"input": 0}, {"output": 1}, fixed={"mode": "adaptive_average"}, in_f32=True
     ),
 }
