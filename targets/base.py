@@ -5,7 +5,7 @@ point group `lemurc.targets`; `docs/adding-a-target.md` and the conformance test
 `test/targets/` say what it must satisfy.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 COMMON_FLAGS = (
@@ -39,7 +39,8 @@ class Architecture:
     name: str
     flags: tuple[str, ...]
     aliases: tuple[str, ...] = ()
-    note: str = ""
+    illegal_types: tuple[str, ...] | None = None
+    """Where it differs from the target's."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,16 @@ class Target:
             *self.tuning(known.name, traits),
         )
 
-    def system_device(self, name: str) -> dict[str, object]:
+    def illegal_types_of(self, archs: Iterable[str]) -> tuple[str, ...]:
+        """Element types that code for at least one of `archs` cannot hold."""
+        found: dict[str, None] = {}
+        for name in archs:
+            arch = self.architecture(name)
+            own = arch.illegal_types if arch is not None else None
+            found.update(dict.fromkeys(self.illegal_types if own is None else own))
+        return tuple(found)
+
+    def system_device(self, name: str, archs: Iterable[str]) -> dict[str, object]:
         """The default entry of `lemur.system` for a device called `name`."""
         return {
             "name": name,
@@ -115,6 +125,6 @@ class Target:
             "bandwidth": self.model.bandwidth,
             "launch": self.model.launch,
             "memory": self.model.memory,
-            "illegal_types": list(self.illegal_types),
+            "illegal_types": list(self.illegal_types_of(archs)),
             "illegal_kinds": list(self.illegal_kinds),
         }

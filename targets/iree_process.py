@@ -49,6 +49,7 @@ class IreeProcess:
             self._process = subprocess.Popen(
                 [str(compiler_path()), _INPUT, *flags, "-o", _OUTPUT],
                 cwd=root,
+                env=os.environ | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(root)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -51,7 +51,8 @@ def lower_to_iree(
     context = ir.Context()
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():
-        module = stage_module(ir.Module.parse(source))
+        outer = ir.Module.parse(source)  # owns the IR: keep it to the end
+        module = stage_module(outer)
         if select is not None:
             select(module)
         traits = _traits(module)

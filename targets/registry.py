@@ -75,14 +75,14 @@ def parse_targets(text: str) -> tuple[TargetRequest, ...]:
 
 
 def _architecture(target: Target, name: str) -> tuple[str, str]:
-    if target.resolve is not None:
-        name = target.resolve(name)
+    if target.resolve is not None and (here := target.resolve(name)) != name:
+        return here, f"{target.name}:{name} is {here} on this machine"
     if name in target.same_as:
         other = target.same_as[name]
         return other, f"{target.name}:{name} is compiled as {other}, the newest IREE 3.13 knows"
     found = target.architecture(name)
     if found is not None:
-        return found.name, found.note
+        return found.name, ""
     names = [arch.name for arch in target.architectures]
     every = [*names, *target.same_as, *(a for arch in target.architectures for a in arch.aliases)]
     raise UsageError(

@@ -43,9 +43,12 @@ def _cpu_features() -> frozenset[str]:
 _STACK = "--iree-llvmcpu-stack-allocation-limit=131072"
 """Workers have 128 KiB of stack; IREE's default refuses what needs more than 32."""
 
+_NO_DEBUG = "--iree-llvmcpu-debug-symbols=false"
+"""Debug information holds names of temporary files: equal stages would differ."""
+
 
 def _tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
-    return (_STACK,)
+    return (_STACK, _NO_DEBUG)
 
 
 def _resolve(name: str) -> str:
