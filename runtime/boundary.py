@@ -99,7 +99,8 @@ def _from_torch(tensor: Any, spec: TensorSpec) -> np.ndarray:
 def _from_other(leaf: Any, spec: TensorSpec, dtype: np.dtype) -> np.ndarray:
     if isinstance(leaf, (bool, int, float, complex)):
         natural = np.asarray(leaf)
-        return np.asarray(leaf, dtype) if np.can_cast(natural.dtype.char, dtype, "same_kind") else natural
+        fits = np.can_cast(natural.dtype, dtype, "same_kind")
+        return natural.astype(dtype) if fits else natural
     if isinstance(leaf, np.generic):
         return np.asarray(leaf)
     try:

@@ -166,9 +166,7 @@ def hash_outside(data: memoryview, covered: list[tuple[int, int]]) -> str:
     return rest.hexdigest()
 
 
-def _write_weights(
-    path: Path, offset: int, weights: Mapping[str, np.ndarray]
-) -> dict[str, Weight]:
+def _write_weights(path: Path, offset: int, weights: Mapping[str, np.ndarray]) -> dict[str, Weight]:
     """An IRPA archive at `offset` of a new file; tensors that share memory are stored once."""
     from iree.runtime import ParameterIndex
 
@@ -248,9 +246,10 @@ def _mapped(file: BinaryIO, start: int, size: int) -> Iterator[memoryview]:
     if not size:
         yield memoryview(b"")
         return
-    with contextlib.closing(
-        mmap.mmap(file.fileno(), size, offset=start, access=mmap.ACCESS_READ)
-    ) as pages, memoryview(pages) as view:
+    with (
+        contextlib.closing(
+            mmap.mmap(file.fileno(), size, offset=start, access=mmap.ACCESS_READ)
+        ) as pages,
+        memoryview(pages) as view,
+    ):
         yield view
-
-

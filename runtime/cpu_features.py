@@ -8,7 +8,12 @@ from pathlib import Path
 _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-_LEVELS = (("x86-64-v4", _V4), ("x86-64-v3", _V3), ("x86-64-v2", _V2), ("x86-64", frozenset()))
+_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("x86-64-v4", _V4),
+    ("x86-64-v3", _V3),
+    ("x86-64-v2", _V2),
+    ("x86-64", frozenset()),
+)
 
 _override: tuple[str, ...] | None = None
 

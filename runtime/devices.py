@@ -51,7 +51,9 @@ class OpenDevice:
 
 def discover(targets: tuple[str, ...] = tuple(DRIVERS)) -> Inventory:
     """Look for devices of `targets`; a driver that is missing is a reason, not an error."""
-    names, descriptions, why_not = {}, {}, {}
+    names: dict[str, tuple[str, ...]] = {}
+    descriptions: dict[str, str] = {}
+    why_not: dict[str, str] = {}
     for target in targets:
         if target in _HOST_TARGETS:
             names[target] = (f"{target}:0",)

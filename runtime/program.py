@@ -58,7 +58,12 @@ class Call:
     """What one call has computed so far; `escaping` values outlive it."""
 
     def __init__(
-        self, cells: int, arrays: Sequence[Any], state: State | None, work: Workspace, escaping: bool
+        self,
+        cells: int,
+        arrays: Sequence[Any],
+        state: State | None,
+        work: Workspace,
+        escaping: bool,
     ) -> None:
         self.arrays = arrays
         self.state = state
@@ -208,7 +213,11 @@ class Fetch:
     def issue(self, call: Call) -> None:
         line = call.work.copies[self.device]
         call.staged[self.cell], _ = transport.download(
-            call.views[self.cell], call.ready[self.cell], call.work.lane(self), line, call.begun(line)
+            call.views[self.cell],
+            call.ready[self.cell],
+            call.work.lane(self),
+            line,
+            call.begun(line),
         )
 
 
@@ -313,7 +322,13 @@ class Program:
         return results
 
     def _read(
-        self, call: Call, cell: int, view: Any, device: OpenDevice, spec: TensorSpec, dtype: np.dtype
+        self,
+        call: Call,
+        cell: int,
+        view: Any,
+        device: OpenDevice,
+        spec: TensorSpec,
+        dtype: np.dtype,
     ) -> np.ndarray:
         shape = tuple(view.shape)
         if device.is_host:
@@ -433,4 +448,3 @@ def element_type(dtype: str) -> int:
     if found is None:
         raise InternalError(f"IREE has no element type for {dtype}")
     return int(found)
-

@@ -206,9 +206,7 @@ class Session:
     def placement(self) -> dict[str, Placement]:
         """What runs where, for each function."""
         return {
-            name: placement_of(
-                self.manifest, self._choice, name, self._devices, self._executors
-            )
+            name: placement_of(self.manifest, self._choice, name, self._devices, self._executors)
             for name in self.manifest.functions
         }
 
