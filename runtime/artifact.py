@@ -3,6 +3,7 @@
 Opening needs neither a device nor PyTorch nor the compiler.
 """
 
+import json
 import mmap
 import os
 import struct
@@ -18,6 +19,7 @@ from lemurc.errors import ArtifactError
 from lemurc.manifest import FORMAT_VERSION, Golden, Manifest, TensorFile, from_json
 from lemurc.runtime import integrity
 from lemurc.runtime.container import (
+    ALIGNMENT,
     COMMENT_LENGTH,
     COMMENT_PREFIX,
     MANIFEST_ENTRY,
@@ -137,15 +139,15 @@ def _outline(path: Path, data: memoryview) -> tuple[dict[str, tuple[int, int]], 
 
     Nothing is verified yet, so any failure to make sense of the bytes means damage.
     """
-    head = data[:8192].tobytes()
-    ours = head[:4] == b"PK\3\4" and MIMETYPE_ENTRY.encode() in head[:64] and MIMETYPE in head
-    if not ours and data[-COMMENT_LENGTH:][: len(COMMENT_PREFIX)] != COMMENT_PREFIX:
+    first = data[30 : 30 + len(MIMETYPE_ENTRY)] == MIMETYPE_ENTRY.encode()
+    starts_well = data[:4] == b"PK\3\4" and first
+    ends_well = data[-COMMENT_LENGTH:][: len(COMMENT_PREFIX)] == COMMENT_PREFIX
+    content = data[ALIGNMENT : ALIGNMENT + len(MIMETYPE)]
+    if not ends_well and not (starts_well and MIMETYPE.startswith(content)):
         raise _foreign(path, "it does not look like one")
-    if data[-COMMENT_LENGTH:][: len(COMMENT_PREFIX)] != COMMENT_PREFIX:
+    if not ends_well:
         raise _corrupt(path, "its end is missing")
     try:
-        import json
-
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
         ranges = {info.filename: _range(data, info) for info in infos}
