@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.tools import inputs as input_strings
-from lemurc.tools.call import call, choose_function, golden
+from lemurc.tools.call import call, choose_function, choose_inputs
 
 
 @dataclass(frozen=True)
@@ -61,17 +60,11 @@ def bench(
     """
     from lemurc.runtime.artifact import Artifact
 
-    with Artifact(path) as artifact:
+    with Artifact.open(path, check_weights=False) as artifact:
         name = choose_function(artifact.manifest, function)
         entry = artifact.manifest.functions[name]
-        recorded = None if inputs else golden(artifact, name)
+        source, arrays, _ = choose_inputs(artifact, name, inputs)
         targets = {m.target for s in artifact.manifest.stages.values() for m in s.modules}
-    if inputs:
-        source, arrays = "command line", input_strings.read(inputs, entry.inputs)
-    elif recorded is not None:
-        source, arrays = "golden", recorded.inputs
-    else:
-        source, arrays = "drawn", input_strings.draw_like(entry.inputs)
 
     def measure(names: Sequence[str] | None) -> Timing:
         import lemurc

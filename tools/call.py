@@ -1,7 +1,6 @@
 """Calling an artifact with flat arrays: what `run`, `verify` and `bench` have in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,19 +8,11 @@ from numpy.typing import NDArray
 
 from lemurc import pytree
 from lemurc.errors import UsageError
-from lemurc.manifest import Function, Manifest, TensorFile
-from lemurc.tools.inputs import dtype_of
+from lemurc.manifest import Function, Manifest
+from lemurc.tools import inputs
 from lemurc.verification import Comparison, compare, tolerance_of
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Golden:
-    """Arrays of one recorded call."""
-
-    inputs: list[Array]
-    outputs: list[Array]
 
 
 def choose_function(manifest: Manifest, name: str | None) -> str:
@@ -38,23 +29,28 @@ def choose_function(manifest: Manifest, name: str | None) -> str:
     return chosen
 
 
-def call(session: Any, name: str, function: Function, inputs: Sequence[Array]) -> list[Array]:
+def call(session: Any, name: str, function: Function, arrays: Sequence[Array]) -> list[Array]:
     """Run entry point `name` on flat inputs; its flat outputs as NumPy arrays."""
-    args, kwargs = pytree.unflatten(function.in_tree, list(inputs))
+    args, kwargs = pytree.unflatten(function.in_tree, list(arrays))
     entry = session if name == "main" else getattr(session, name)
     result = entry(*args, **kwargs)
     return [np.asarray(leaf) for leaf in pytree.flatten(function.out_tree, result, "result")]
 
 
-def golden(artifact: Any, name: str) -> Golden | None:
-    """The recorded call of `name`, None when the artifact was made without."""
-    recorded = artifact.manifest.golden.get(name)
+def choose_inputs(
+    artifact: Any, name: str, strings: Sequence[str]
+) -> tuple[str, list[Array], list[Array] | None]:
+    """Where the inputs come from, the inputs, and the golden outputs if they belong to them.
+
+    "command line" when `strings` are given, else "golden", else "drawn" from the signature.
+    """
+    signature = artifact.manifest.functions[name].inputs
+    if strings:
+        return "command line", inputs.read(strings, signature), None
+    recorded = artifact.golden(name)
     if recorded is None:
-        return None
-    return Golden(
-        [_tensor(artifact, file) for file in recorded.inputs],
-        [_tensor(artifact, file) for file in recorded.outputs],
-    )
+        return "drawn", inputs.draw_like(signature), None
+    return "golden", *recorded
 
 
 def compare_outputs(
@@ -65,8 +61,3 @@ def compare_outputs(
     allowed = [manifest.tolerance.get(str(r.dtype), tolerance_of(str(r.dtype))) for r in want]
     rows = zip(names, got, want, allowed, strict=True)
     return [compare(name, y, r, limit) for name, y, r, limit in rows]
-
-
-def _tensor(artifact: Any, file: TensorFile) -> Array:
-    data = artifact.read(file.file)
-    return np.frombuffer(data, dtype_of(file.dtype)).reshape(file.shape)

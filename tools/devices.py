@@ -25,7 +25,9 @@ def devices() -> DevicesResult:
     from lemurc.runtime.devices import discover
 
     found = discover()
-    return DevicesResult(
-        tuple(DeviceRow(d.name, d.target, d.description) for d in found.devices),
-        dict(found.absent),
-    )
+    rows = [
+        DeviceRow(name, target, found.descriptions.get(name, ""))
+        for target, names in found.names.items()
+        for name in names
+    ]
+    return DevicesResult(tuple(rows), dict(found.why_not))

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lemurc.manifest import Cost, Function, Manifest, Plan, Stage, TensorSpec, Verdict
+from lemurc.manifest import Cost, Function, Manifest, Plan, Stage, TensorSpec
 
 
 @dataclass(frozen=True)
 class StageSummary:
-    """`modules` are "target:arch" with the size of the compiled code in bytes."""
+    """`modules` are "target:arch" with the size of the compiled code in bytes.
+
+    `parameters` are the weights the stage reads, at most; layouts differ by target.
+    """
 
     name: str
     cost: Cost
@@ -54,14 +57,13 @@ class InspectResult:
     plans: tuple[PlanSummary, ...]
     sizes: dict[str, int]
     tolerance: dict[str, float]
-    verdicts: tuple[Verdict, ...]
 
 
 def inspect(path: str | Path) -> InspectResult:
     """Reads `path` without opening a device."""
     from lemurc.runtime.artifact import Artifact
 
-    with Artifact(path) as artifact:
+    with Artifact.open(path) as artifact:
         return summarise(artifact.manifest, path)
 
 
@@ -82,7 +84,6 @@ def summarise(manifest: Manifest, path: str | Path) -> InspectResult:
         plans=tuple(_plan(plan) for plan in manifest.plans),
         sizes=_sizes(manifest, bytes_of),
         tolerance=manifest.tolerance,
-        verdicts=manifest.verdicts,
     )
 
 
@@ -97,7 +98,7 @@ def _stage(name: str, stage: Stage, bytes_of: Mapping[str, int]) -> StageSummary
         name=name,
         cost=stage.cost,
         ops=stage.ops,
-        parameters=len(stage.parameters),
+        parameters=max((len(m.parameters) for m in stage.modules), default=0),
         inputs=stage.inputs,
         outputs=stage.outputs,
         modules={f"{m.target}:{m.arch}": bytes_of.get(m.file, 0) for m in stage.modules},

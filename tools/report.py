@@ -50,6 +50,17 @@ class Settings:
     debug: bool = False
 
 
+@dataclass(frozen=True)
+class ErrorReport:
+    """An error under `--json`; `code` is listed in docs/errors.md."""
+
+    message: str
+    code: str
+    where: str
+    hint: str
+    exit_status: int
+
+
 def emit(verb: str, result: Any) -> None:
     """One JSON document on stdout; docs/schema/<verb>.v1.json describes it."""
     document = {"schema": f"{verb}.v1", **plain(result)}
@@ -126,8 +137,7 @@ def _lines(error: LemurcError) -> list[str]:
 
 
 def _emit_error(message: str, code: str, status: int, where: str, hint: str) -> None:
-    fields = {"message": message, "code": code, "where": where, "hint": hint}
-    emit("error", {"error": {**fields, "exit_status": status}})
+    emit("error", ErrorReport(message, code, where, hint, status))
 
 
 def _missing_package(error: Exception) -> LemurcError | None:

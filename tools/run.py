@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.tools import inputs as input_strings
-from lemurc.tools.call import Array, call, choose_function, compare_outputs, golden
+from lemurc.tools.call import Array, call, choose_function, choose_inputs, compare_outputs
 from lemurc.verification import Comparison
 
 
@@ -28,8 +27,12 @@ class Output:
 
 @dataclass(frozen=True)
 class RunResult:
-    """`inputs_from` is "golden", "command line" or "drawn"; `seconds` are of the first call."""
+    """`inputs_from` is "golden", "command line" or "drawn"; `seconds` are of the first call.
 
+    `ok` is False when a golden output was not met.
+    """
+
+    ok: bool
     function: str
     placement: str
     inputs_from: str
@@ -38,11 +41,6 @@ class RunResult:
     load_seconds: float
     seconds: float
     saved: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        """False when a golden output was not met."""
-        return all(comparison.ok for comparison in self.comparisons)
 
 
 def run(
@@ -64,24 +62,22 @@ def run(
     from lemurc.runtime.artifact import Artifact
 
     started = time.perf_counter()
-    with Artifact(path) as artifact, lemurc.load(path, devices=devices, strict=strict) as session:
+    with (
+        Artifact.open(path, check_weights=False) as artifact,  # `load` checks them
+        lemurc.load(path, devices=devices, strict=strict) as session,
+    ):
         loaded = time.perf_counter()
         manifest = artifact.manifest
         name = choose_function(manifest, function)
         entry = manifest.functions[name]
-        recorded = None if inputs else golden(artifact, name)
-        if inputs:
-            source, arrays = "command line", input_strings.read(inputs, entry.inputs)
-        elif recorded is not None:
-            source, arrays = "golden", recorded.inputs
-        else:
-            source, arrays = "drawn", input_strings.draw_like(entry.inputs)
+        source, arrays, expected = choose_inputs(artifact, name, inputs)
         before = time.perf_counter()
         results = call(session, name, entry, arrays)
         seconds = time.perf_counter() - before
-        compared = compare_outputs(manifest, entry, results, recorded.outputs) if recorded else []
+        compared = compare_outputs(manifest, entry, results, expected) if expected else []
         names = [spec.name for spec in entry.outputs]
         return RunResult(
+            ok=all(comparison.ok for comparison in compared),
             function=name,
             placement=session.placement_line(),
             inputs_from=source,

@@ -7,15 +7,21 @@ from typing import Any
 
 from lemurc.errors import ArtifactError, DeviceError, LemurcError
 from lemurc.manifest import Manifest
-from lemurc.tools.call import Golden, call, compare_outputs, golden
+from lemurc.tools.call import Array, call, compare_outputs
 from lemurc.verification import Comparison
 
-PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
+Call = tuple[list[Array], list[Array]]
+"""The recorded inputs and outputs of one call."""
+
+VERIFIED, FAILED, NOT_RUN = "verified", "failed", "not run"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One function on one device; `status` is "passed", "failed" or "not run"."""
+    """One function on one device, or on several together.
+
+    `status` is "verified", "failed" or "not run", as in the verdicts of `compile`.
+    """
 
     device: str
     function: str
@@ -27,20 +33,18 @@ class Check:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """`checks` also names each target that no device here could check."""
+    """`ok` means that nothing that ran was wrong; something always ran.
 
+    `checks` also names each target that no device here could check.
+    """
+
+    ok: bool
     path: str
     checks: tuple[Check, ...]
 
-    @property
-    def ok(self) -> bool:
-        """True when something ran and nothing that ran was wrong."""
-        statuses = [check.status for check in self.checks]
-        return PASSED in statuses and FAILED not in statuses
-
 
 def verify(path: str | Path, *, devices: Sequence[str] | None = None) -> VerifyResult:
-    """Run every function with golden outputs on each device present, one device at a time.
+    """Run every function with golden outputs on all devices present, together and one by one.
 
     `devices` restricts that to the devices named. Raises ArtifactError when the artifact
     has no golden outputs and DeviceError when no device could run it.
@@ -48,9 +52,9 @@ def verify(path: str | Path, *, devices: Sequence[str] | None = None) -> VerifyR
     from lemurc.runtime.artifact import Artifact
     from lemurc.tools.devices import devices as present
 
-    with Artifact(path) as artifact:
-        manifest: Manifest = artifact.manifest
-        recorded = {name: golden(artifact, name) for name in manifest.functions}
+    with Artifact.open(path, check_weights=False) as artifact:  # `load` checks them
+        manifest = artifact.manifest
+        recorded = {name: artifact.golden(name) for name in manifest.functions}
     calls = {name: record for name, record in recorded.items() if record is not None}
     if not calls:
         raise ArtifactError(
@@ -60,40 +64,42 @@ def verify(path: str | Path, *, devices: Sequence[str] | None = None) -> VerifyR
             hint="compile it again without --no-golden",
         )
     targets = {module.target for stage in manifest.stages.values() for module in stage.modules}
-    here = [d for d in present().devices if d.target in targets]
-    if devices is not None:
-        names: list[tuple[str, str]] = [(name, name.partition(":")[0]) for name in devices]
-    else:
-        names = [(device.name, device.target) for device in here]
-    checks = [check for name, _ in names for check in _on_device(path, name, manifest, calls)]
-    missing = sorted(targets - {target for _, target in names}) if devices is None else []
-    checks += [Check(target, "", NOT_RUN, detail="no such device here") for target in missing]
+    names = devices or [d.name for d in present().devices if d.target in targets]
+    groups = [[name] for name in names]
+    if len(names) > 1:
+        groups.insert(0, list(names))  # the plan that a call really uses may mix them
+    checks = [check for group in groups for check in _on_devices(path, group, manifest, calls)]
+    if devices is None:
+        missing = sorted(targets - {name.partition(":")[0] for name in names})
+        checks += [Check(target, "", NOT_RUN, detail="no such device here") for target in missing]
     if all(check.status == NOT_RUN for check in checks):
         raise DeviceError(
             f"no device here can run {path}, so nothing was verified",
             code="nothing-verified",
             hint="`lemurc devices` says what is here and why others are not",
         )
-    return VerifyResult(str(path), tuple(checks))
+    ok = all(check.status != FAILED for check in checks)
+    return VerifyResult(ok, str(path), tuple(checks))
 
 
-def _on_device(
-    path: str | Path, device: str, manifest: Manifest, calls: dict[str, Golden]
+def _on_devices(
+    path: str | Path, devices: list[str], manifest: Manifest, calls: dict[str, Call]
 ) -> list[Check]:
     import lemurc
 
+    where = " + ".join(devices)
     checks: list[Check] = []
-    for name, record in calls.items():
+    for name, (inputs, expected) in calls.items():
         try:
             # a fresh session each time: golden outputs start from the initial state
-            with lemurc.load(path, devices=[device], strict=True) as session:
-                results = call(session, name, manifest.functions[name], record.inputs)
+            with lemurc.load(path, devices=devices, strict=True) as session:
+                results = call(session, name, manifest.functions[name], inputs)
         except LemurcError as error:
-            checks.append(Check(device, name, NOT_RUN, detail=error.message))
+            checks.append(Check(where, name, NOT_RUN, detail=error.message))
             continue
         function = manifest.functions[name]
-        compared = compare_outputs(manifest, function, results, record.outputs)
-        checks.append(_summary(device, name, compared))
+        compared = compare_outputs(manifest, function, results, expected)
+        checks.append(_summary(where, name, compared))
     return checks
 
 
@@ -102,5 +108,5 @@ def _summary(device: str, function: str, compared: Sequence[Comparison]) -> Chec
     rows: Sequence[Any] = wrong or compared
     worst = max(rows, key=lambda row: row.error, default=Comparison("", True, 0.0, 0.0))
     detail = f"output {worst.name!r}: {worst.detail}" if worst.detail else ""
-    status = FAILED if wrong else PASSED
+    status = FAILED if wrong else VERIFIED
     return Check(device, function, status, worst.error, worst.allowed, detail)

@@ -1,10 +1,11 @@
 """`lemurc compile MODEL --targets cpu,vulkan -o model.lemur`
 
-Each flag but `--targets` and `--output` is the field of `CompileOptions` it is named after.
+Each flag but `--targets` and `--output` is a field of `lemurc.options.CompileOptions`.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lemurc.tools import flags
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit
 from lemurc.tools.table import columns, duration, size
+from lemurc.verification import Verdict
 
 
 @click.command("compile")
@@ -136,16 +138,27 @@ def default_output(model: str) -> str:
     return f"{Path(path).stem}.lemur"
 
 
-def summary(result: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class CompileSummary:
     """What `--json` prints of a CompileResult; `lemurc inspect` has the rest."""
-    return {
-        "path": str(result.path),
-        "placement": result.placement,
-        "verdicts": result.verdicts,
-        "sizes": result.sizes,
-        "seconds": result.seconds,
-        "notes": result.notes,
-    }
+
+    path: str
+    placement: str
+    verdicts: tuple[Verdict, ...]
+    sizes: dict[str, int]
+    seconds: dict[str, float]
+    notes: tuple[str, ...]
+
+
+def summary(result: Any) -> CompileSummary:
+    return CompileSummary(
+        path=str(result.path),
+        placement=result.placement,
+        verdicts=tuple(result.verdicts),
+        sizes=dict(result.sizes),
+        seconds=dict(result.seconds),
+        notes=tuple(result.notes),
+    )
 
 
 def lines(result: Any) -> list[str]:
@@ -161,10 +174,9 @@ def lines(result: Any) -> list[str]:
     ]
 
 
-def _verdict(verdict: Any) -> list[str]:
-    """A target that did not run says so in its status; an error figure would mislead there."""
-    compared = verdict.max_error > 0 or verdict.status == "verified"
-    error = f"largest error {verdict.max_error:.2g}" if compared else ""
+def _verdict(verdict: Verdict) -> list[str]:
+    """A target that did not run gets no error figure: nothing was compared there."""
+    error = "" if verdict.status == "not run" else f"largest error {verdict.max_error:.2g}"
     return [f"{verdict.target}:", verdict.status, error, verdict.detail]
 
 

@@ -15,7 +15,7 @@ from lemurc.tools.table import columns, duration, number, size
 @click.argument("artifact", type=click.Path())
 @flags.common
 def command(artifact: str, as_json: bool) -> None:
-    """Show the functions, stages, plans, sizes and verdicts of ARTIFACT."""
+    """Show the functions, stages, plans and sizes of ARTIFACT."""
     import lemurc
 
     result = lemurc.inspect(artifact)
@@ -41,9 +41,7 @@ def _lines(result: InspectResult) -> list[str]:
     lines += ["", "plans, best first:"]
     for plan in result.plans:
         lines += _plan(plan)
-    lines += ["", "verified when compiled:"]
-    rows = [[v.target, v.status, f"error {v.max_error:.2g}", v.detail] for v in result.verdicts]
-    return lines + (columns(rows, "  ") or ["  nothing"])
+    return lines
 
 
 def _function(function: FunctionSummary) -> list[str]:

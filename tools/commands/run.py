@@ -42,7 +42,7 @@ def command(
         strict=strict,
     )
     if as_json:
-        emit("run", {**vars(result), "ok": result.ok})
+        emit("run", result)
     else:
         _print(result)
     if not result.ok:

@@ -14,16 +14,16 @@ from lemurc.tools.verify import NOT_RUN, Check
 @flags.devices
 @flags.common
 def command(artifact: str, devices: tuple[str, ...], as_json: bool) -> None:
-    """Compare ARTIFACT with its golden outputs on each device that is here.
+    """Compare ARTIFACT with its golden outputs on the devices that are here.
 
-    A target without a device is listed as not run, never as verified. Exit status 4 when
+    With several devices, all of them together come first, then each alone. A target without a device is listed as not run, never as verified. Exit status 4 when
     an output differs, 6 when no device could run it.
     """
     import lemurc
 
     result = lemurc.verify(artifact, devices=devices or None)
     if as_json:
-        emit("verify", {**vars(result), "ok": result.ok})
+        emit("verify", result)
     else:
         for line in columns([_row(check) for check in result.checks]):
             click.echo(line)
