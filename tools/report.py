@@ -44,7 +44,10 @@ LEVELS = {
 
 @dataclass
 class Settings:
-    """What `main` must know about a verb that failed before its flags were parsed."""
+    """What `main` must know of a verb that failed, perhaps before its flags were parsed.
+
+    `json` says that one JSON document is still owed.
+    """
 
     json: bool = False
     debug: bool = False
@@ -65,6 +68,9 @@ def emit(verb: str, result: Any) -> None:
     """One JSON document on stdout; docs/schema/<verb>.v1.json describes it."""
     document = {"schema": f"{verb}.v1", **plain(result)}
     click.echo(json.dumps(document, indent=1, sort_keys=True, allow_nan=False))
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.obj.json = False  # a verb that fails after its document prints no second one
 
 
 def plain(value: Any) -> Any:

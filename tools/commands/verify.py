@@ -16,8 +16,9 @@ from lemurc.tools.verify import NOT_RUN, Check
 def command(artifact: str, devices: tuple[str, ...], as_json: bool) -> None:
     """Compare ARTIFACT with its golden outputs on the devices that are here.
 
-    With several devices, all of them together come first, then each alone. A target without a device is listed as not run, never as verified. Exit status 4 when
-    an output differs, 6 when no device could run it.
+    With several devices, all of them together come first, then each alone. A target
+    without a device is listed as not run, never as verified. Exit status 4 when an output
+    differs, 6 when no device could run it.
     """
     import lemurc
 
