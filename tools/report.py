@@ -151,6 +151,10 @@ def _missing_package(error: Exception) -> LemurcError | None:
     package = (getattr(error, "name", None) or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or package not in OPTIONAL_PACKAGES:
         return None
+    return missing_package(package)
+
+
+def missing_package(package: str) -> UsageError:
     return UsageError(
         f"this needs the package {package}, which is not installed",
         code="missing-package",
@@ -170,8 +174,10 @@ def _bug(error: Exception, argv: list[str]) -> LemurcError:
 
 
 def _innermost(error: Exception) -> str:
+    """The last line of ours before it failed, which tells more than one in a library."""
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    ours = [frame for frame in frames if "lemurc" in Path(frame.filename).parts] or frames
+    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""
 
 
 def _save_log(error: Exception, argv: list[str]) -> str:

@@ -3,6 +3,7 @@
 Each flag but `--targets` and `--output` is a field of `lemurc.options.CompileOptions`.
 """
 
+import importlib.util
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import click
 
 from lemurc.tools import flags
 from lemurc.tools.progress import progress
-from lemurc.tools.report import emit
+from lemurc.tools.report import emit, missing_package
 from lemurc.tools.table import columns, duration, size
 from lemurc.verification import Verdict
 
@@ -120,6 +121,9 @@ def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
     """
     import lemurc
 
+    for package in ("torch", "torch_mlir"):
+        if importlib.util.find_spec(package) is None:
+            raise missing_package(package)
     if no_golden:
         choices["golden"] = "none"
     choices["output"] = choices["output"] or default_output(model)
