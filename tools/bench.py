@@ -71,7 +71,7 @@ def bench(
 
         with lemurc.load(path, devices=names, strict=strict) as session:
             times = _time(lambda: call(session, name, entry, arrays), warmup, iterations, duration)
-            return _timing(tuple(names or ()), session.placement_line(), times)
+            return _timing(tuple(names or ()), session.placement_line(name), times)
 
     timings = [measure(devices)]
     if per_device:

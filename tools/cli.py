@@ -104,6 +104,8 @@ def run(argv: list[str]) -> int:
         result = cli.main(argv, prog_name="lemurc", standalone_mode=False, obj=settings)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
+    except SystemExit as stop:  # argparse, inside `opt`
+        return stop.code if isinstance(stop.code, int) else 0
     except (KeyboardInterrupt, click.Abort):
         return tell_interrupt()
     except BrokenPipeError:

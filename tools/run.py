@@ -59,18 +59,14 @@ def run(
     an .npz file for the results.
     """
     import lemurc
-    from lemurc.runtime.artifact import Artifact
 
     started = time.perf_counter()
-    with (
-        Artifact.open(path, check_weights=False) as artifact,  # `load` checks them
-        lemurc.load(path, devices=devices, strict=strict) as session,
-    ):
+    with lemurc.load(path, devices=devices, strict=strict) as session:
         loaded = time.perf_counter()
-        manifest = artifact.manifest
+        manifest = session.manifest
         name = choose_function(manifest, function)
         entry = manifest.functions[name]
-        source, arrays, expected = choose_inputs(artifact, name, inputs)
+        source, arrays, expected = choose_inputs(session.artifact, name, inputs)
         before = time.perf_counter()
         results = call(session, name, entry, arrays)
         seconds = time.perf_counter() - before
@@ -79,7 +75,7 @@ def run(
         return RunResult(
             ok=all(comparison.ok for comparison in compared),
             function=name,
-            placement=session.placement_line(),
+            placement=session.placement_line(name),
             inputs_from=source,
             outputs=tuple(_describe(n, y) for n, y in zip(names, results, strict=True)),
             comparisons=tuple(compared),

@@ -20,7 +20,8 @@ VERIFIED, FAILED, NOT_RUN = "verified", "failed", "not run"
 class Check:
     """One function on one device, or on several together.
 
-    `status` is "verified", "failed" or "not run", as in the verdicts of `compile`.
+    `status` is "verified", "failed" or "not run", as in the verdicts of `compile`;
+    `detail` is what is wrong, why it did not run, or what ran where.
     """
 
     device: str
@@ -94,19 +95,20 @@ def _on_devices(
             # a fresh session each time: golden outputs start from the initial state
             with lemurc.load(path, devices=devices, strict=True) as session:
                 results = call(session, name, manifest.functions[name], inputs)
+                placement = session.placement_line(name)
         except LemurcError as error:
             checks.append(Check(where, name, NOT_RUN, detail=error.message))
             continue
         function = manifest.functions[name]
         compared = compare_outputs(manifest, function, results, expected)
-        checks.append(_summary(where, name, compared))
+        checks.append(_summary(where, name, compared, placement))
     return checks
 
 
-def _summary(device: str, function: str, compared: Sequence[Comparison]) -> Check:
+def _summary(device: str, function: str, compared: Sequence[Comparison], placement: str) -> Check:
     wrong = [row for row in compared if not row.ok]
     rows: Sequence[Any] = wrong or compared
     worst = max(rows, key=lambda row: row.error, default=Comparison("", True, 0.0, 0.0))
-    detail = f"output {worst.name!r}: {worst.detail}" if worst.detail else ""
+    detail = f"output {worst.name!r}: {worst.detail}" if worst.detail else placement
     status = FAILED if wrong else VERIFIED
     return Check(device, function, status, worst.error, worst.allowed, detail)

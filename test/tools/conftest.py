@@ -60,13 +60,18 @@ class FakeArtifact:
 class FakeSession:
     """Doubles its input, plus `error`."""
 
+    artifact: FakeArtifact
     error: float = 0.0
     loads: list[Any] = field(default_factory=list)
+
+    @property
+    def manifest(self) -> mf.Manifest:
+        return self.artifact.manifest
 
     def __call__(self, x: Any) -> Any:
         return x * 2 + np.float32(self.error)
 
-    def placement_line(self) -> str:
+    def placement_line(self, function: str) -> str:
         return "cpu:0 3/3 ops"
 
     def __enter__(self) -> "FakeSession":
@@ -129,7 +134,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """Replace the runtime: `Artifact.open`, `lemurc.load` and the devices."""
     x = np.ones((2, 3), np.float32)
     artifact = FakeArtifact(example_manifest(), {"main": ([x], [x * 2])})
-    here = World(artifact, FakeSession(), devices={"cpu": ("cpu:0",), "vulkan": ()})
+    here = World(artifact, FakeSession(artifact), devices={"cpu": ("cpu:0",), "vulkan": ()})
 
     def load(path: Any, *, devices: Any = None, strict: bool = False, **_: Any) -> FakeSession:
         if here.load_error is not None:
