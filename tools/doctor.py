@@ -52,8 +52,12 @@ def _python() -> Item:
 
 def _packages() -> list[Item]:
     """Each requirement of the distribution: what its pin says and what is installed."""
+    try:
+        requirements = importlib.metadata.requires("lemurc") or []
+    except importlib.metadata.PackageNotFoundError:
+        return [Item("lemurc", False, "a source tree, not installed", fix="pip install -e .")]
     items = []
-    for requirement in importlib.metadata.requires("lemurc") or []:
+    for requirement in requirements:
         match = re.match(r"([\w.-]+?)\s*((?:[=<>!~]=?.*?)?)\s*(?:;(.*))?$", requirement)
         assert match is not None, requirement
         name, wanted, marker = match[1], match[2], match[3] or ""

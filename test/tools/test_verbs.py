@@ -185,7 +185,9 @@ def test_doctor(lemurc_cli: Any, world: Any) -> None:
     ran = lemurc_cli("doctor", "--json")
     document = check(ran.json)
     assert document["can_run"] and ran.status == 0
-    assert {"python", "numpy", "torch", "devices"} <= {item["name"] for item in document["items"]}
+    names = {item["name"] for item in document["items"]}
+    assert {"python", "devices"} <= names
+    assert {"numpy", "torch"} <= names or "lemurc" in names, "the pins, or why there are none"
 
 
 def test_doctor_without_a_device(lemurc_cli: Any, world: Any) -> None:
