@@ -82,8 +82,9 @@ def _package(name: str, wanted: str, needed_for: str) -> Item:
 def _kernels() -> Item:
     """The CPU kernel library: without it the CPU runs IREE's own, slower code."""
     folder = importlib.resources.files("lemurc.targets") / "cpu" / "kernels"
-    files = folder.iterdir() if folder.is_dir() else ()
-    found = sorted(file.name for file in files if file.name.endswith(".bc"))
+    isas = [isa for isa in folder.iterdir() if isa.is_dir()] if folder.is_dir() else []
+    counts = {isa.name: sum(f.name.endswith(".bc") for f in isa.iterdir()) for isa in isas}
+    found = [f"{name} ({count})" for name, count in sorted(counts.items()) if count]
     fix = "" if found else "pip install --force-reinstall --no-deps lemurc"
     return Item("cpu kernels", bool(found), ", ".join(found) or "not built", fix=fix)
 
