@@ -27,7 +27,9 @@ def codes(path: Path) -> Iterator[str]:
             ]
         else:
             continue
-        yield from (v.value for v in named if isinstance(v, ast.Constant) if isinstance(v.value, str))
+        yield from (
+            v.value for v in named if isinstance(v, ast.Constant) if isinstance(v.value, str)
+        )
 
 
 def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
