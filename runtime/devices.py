@@ -68,6 +68,11 @@ def discover(targets: tuple[str, ...] = tuple(DRIVERS)) -> Inventory:
     return Inventory(names, descriptions, why_not)
 
 
+def is_software(description: str) -> bool:
+    """A Vulkan driver that computes on the CPU, far slower than IREE's own CPU code."""
+    return any(name in description.lower() for name in ("llvmpipe", "lavapipe", "swiftshader"))
+
+
 def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
     """Open a device by name; DeviceError when it is not there.
 

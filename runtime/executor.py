@@ -47,10 +47,10 @@ class StageExecutor:
         with translated(f"load stage {name} ({module.target} {module.arch})", device.name):
             instance = vm_instance()
             modules = [rt.create_hal_module(instance, device.hal)]
-            if stage.parameters:
+            if module.parameters:
                 # Slices of the mapped file: the CPU computes from them in place.
                 index = rt.ParameterIndex()
-                for k, parameter in enumerate(stage.parameters):
+                for k, parameter in enumerate(module.parameters):
                     index.add_buffer(f"p{k}", artifact.weight_bytes(parameter))
                 provider = index.create_provider(scope="model")
                 modules.append(rt.create_io_parameters_module(instance, provider))

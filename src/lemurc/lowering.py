@@ -148,13 +148,14 @@ def lower(folder: Path, request: Request) -> Response:
 
     from lemurc.dialects.context import new_context
     from lemurc.passes import pipelines
+    from lemurc.passes.lower_torch import lower_torch
     from lemurc.passes.manager import run_pipeline
 
     context = new_context()
     with context, ir.Location.unknown():
         module = ir.Module.parse((folder / PROGRAM).read_bytes())
         if request.level == "torch":
-            run_pipeline(module, pipelines.lower_torch())
+            run_pipeline(module, lower_torch())
         run_pipeline(module, pipelines.optimize(request.opt_level))
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)

@@ -161,7 +161,7 @@ class Lab:
                 entries[file] = self.compile(stage.mlir(), target)
                 modules.append(ModuleFile(target, _ARCH[target], file))
             described[key] = Stage(
-                stage.inputs, stage.outputs, stage.parameters, Cost(), {"fused": 1}, tuple(modules)
+                stage.inputs, stage.outputs, Cost(), {"fused": 1}, tuple(modules)
             )
         manifest = Manifest(
             model=name,
