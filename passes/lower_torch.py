@@ -7,6 +7,7 @@ composites; argument and result attributes are as they were.
 from lemurc.passes.base import Pass
 from lemurc.passes.convert_torch import ConvertTorch
 from lemurc.passes.finish_lowering import FinishLowering
+from lemurc.passes.fold_constant_casts import FoldConstantCasts
 from lemurc.passes.outline_composites import OutlineComposites
 from lemurc.passes.raise_patterns import RaisePatterns
 
@@ -17,6 +18,7 @@ def lower_torch() -> list[Pass | str]:
         RaisePatterns(),  # what models write out by hand gets its name
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
+        FoldConstantCasts(),  # torch-mlir writes Python floats as f64
         "func.func(canonicalize,cse)",
         FinishLowering(),  # refuse what torch-mlir got wrong without a word
     ]

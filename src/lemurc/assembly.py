@@ -211,7 +211,10 @@ def _compiled_plans(
     options: CompileOptions,
     notes: list[str],
 ) -> list[mf.Plan]:
-    """The plans every step of which has code, best first, equal ones once."""
+    """The plans every step of which has code, best first, equal ones once.
+
+    Where the user named devices, by pins or a system, their plan is the best one.
+    """
     kept: dict[Any, mf.Plan] = {}
     for plan in plans:
         target = {device.name: device.target for device in plan.devices}
@@ -229,6 +232,8 @@ def _compiled_plans(
             hint="leave the target out, or report the reproducer",
         )
     notes += messages
+    if options.pins or options.system is not None:
+        return list(kept.values())
     return sorted(kept.values(), key=lambda plan: sum(p.seconds for p in plan.predicted.values()))
 
 

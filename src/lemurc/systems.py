@@ -25,7 +25,7 @@ def systems(
     """
     parsed = [_parse_pin(pin) for pin in pins]
     names = [request.target.name for request in requests]
-    models = {request.target.name: request.target for request in requests}
+    models = {request.target.name: request for request in requests}
     sets: list[System] = []
     if description is not None:
         sets.append({**_read(Path(description), names), "pins": parsed})
@@ -33,14 +33,14 @@ def systems(
     several = sorted(device for device in wanted if ":" in device)
     if several and description is None:
         devices = [_device(models, name) for name in several]
-        others = [models[name].system_device(name) for name in names if name in wanted]
+        others = [_device(models, name) for name in names if name in wanted]
         sets.append({"devices": devices + others, "pins": parsed})
     for size in range(len(names), 0, -1):
         for chosen in itertools.combinations(names, size):
             held = [pin for pin in parsed if pin[1] in chosen]
             if len(held) < len(parsed) and size == len(names) and not several:
                 _refuse_pins(parsed, names)
-            devices = [models[name].system_device(name) for name in chosen]
+            devices = [_device(models, name) for name in chosen]
             sets.append({"devices": devices, "pins": held})
     return tuple(sets[:MOST_SETS])
 
@@ -57,12 +57,11 @@ def _parse_pin(pin: str) -> tuple[str, str]:
     return pattern, device
 
 
-def _device(models: dict[str, Any], name: str) -> System:
+def _device(requests: dict[str, "TargetRequest"], name: str) -> System:
     kind = name.partition(":")[0]
-    if kind not in models:
-        _refuse_pins([("*", name)], list(models))
-    described: System = models[kind].system_device(name)
-    return described
+    if kind not in requests:
+        _refuse_pins([("*", name)], list(requests))
+    return requests[kind].target.system_device(name, requests[kind].archs)
 
 
 def _refuse_pins(pins: Sequence[tuple[str, str]], names: list[str]) -> None:

@@ -159,7 +159,7 @@ class Lab:
             for target in targets:
                 file = f"modules/{key}.{target}.vmfb"
                 entries[file] = self.compile(stage.mlir(), target)
-                modules.append(ModuleFile(target, _ARCH[target], file))
+                modules.append(ModuleFile(target, _ARCH[target], file, stage.parameters))
             described[key] = Stage(
                 stage.inputs, stage.outputs, Cost(), {"fused": 1}, tuple(modules)
             )
