@@ -79,6 +79,8 @@ class Target:
     illegal_kinds: tuple[str, ...] = ()
     same_as: Mapping[str, str] = field(default_factory=dict)
     tuning: Callable[[str, StageTraits], tuple[str, ...]] = _no_tuning
+    retry: tuple[str, ...] = ()
+    """Flags to try again with, for stages that crash IREE without them."""
     resolve: Callable[[str], str] | None = None
     """Turns a name that depends on the machine ("host") into an architecture."""
 

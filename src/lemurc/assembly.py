@@ -65,9 +65,9 @@ def build(
     note; it is an error under `strict`, or when no plan is left.
     """
     inputs = [(name, ir) for name, stage in response.stages.items() for ir in stage.ir]
-    modules = _generate(inputs, folder, options, remaining)
-    wanted = {(request.target.name, arch) for request in requests for arch in request.archs}
     notes = list(response.notes)
+    modules = _generate(inputs, folder, options, remaining, notes)
+    wanted = {(request.target.name, arch) for request in requests for arch in request.archs}
     stages, check_stages = {}, {}
     for name, stage in response.stages.items():
         common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
@@ -164,27 +164,59 @@ def sizes(manifest: mf.Manifest) -> dict[str, int]:
     return totals
 
 
+Modules = dict[tuple[str, str, str], "bytes | CompileFailure"]
+"""By stage, target and architecture."""
+
+
 def _generate(
     inputs: Sequence[tuple[str, IreeInput]],
     folder: Path,
     options: CompileOptions,
     remaining: Callable[[], float | None],
-) -> dict[tuple[str, str, str], "bytes | CompileFailure"]:
+    notes: list[str],
+) -> Modules:
+    """Compile every stage; one that crashes IREE is tried once more with safer flags."""
+    from lemurc.targets.compile import CompileFailure
+    from lemurc.targets.registry import get
+
+    modules = _compile(inputs, folder, options, remaining, retry=False)
+    again = [
+        (name, ir)
+        for name, ir in inputs
+        if isinstance(failure := modules[name, ir.target, ir.arch], CompileFailure)
+        and failure.crashed
+        and get(ir.target).retry
+    ]
+    for key, result in _compile(again, folder, options, remaining, retry=True).items():
+        if isinstance(result, bytes):
+            modules[key] = result
+            name, target, arch = key
+            flags = " ".join(get(target).retry)
+            notes.append(f"{name} crashes IREE for {target}:{arch}; compiled with {flags}")
+    return modules
+
+
+def _compile(
+    inputs: Sequence[tuple[str, IreeInput]],
+    folder: Path,
+    options: CompileOptions,
+    remaining: Callable[[], float | None],
+    *,
+    retry: bool,
+) -> Modules:
     from lemurc.targets.base import StageTraits
     from lemurc.targets.cache import Cache, default_directory
     from lemurc.targets.compile import CompileJob, compile_jobs
     from lemurc.targets.registry import get
 
-    jobs = [
-        CompileJob(
-            name=name,
-            target=ir.target,
-            arch=ir.arch,
-            bytecode=(folder / ir.file).read_bytes(),
-            flags=get(ir.target).flags(ir.arch, StageTraits(ir.composites, ir.wide_resources)),
-        )
-        for name, ir in inputs
-    ]
+    if not inputs:
+        return {}
+    jobs = []
+    for name, ir in inputs:
+        target = get(ir.target)
+        flags = target.flags(ir.arch, StageTraits(ir.composites, ir.wide_resources))
+        flags += target.retry if retry else ()
+        jobs.append(CompileJob(name, ir.target, ir.arch, (folder / ir.file).read_bytes(), flags))
     results = compile_jobs(
         jobs,
         cache=Cache(default_directory()) if options.cache else None,
@@ -265,7 +297,9 @@ def _folded(
 
     arch = host_architecture()
     ir = IreeInput("cpu", arch, folded.ir, folded.inputs, {}, False)
-    module = _generate([("weights", ir)], folder, options, lambda: None)["weights", "cpu", arch]
+    module = _compile([("weights", ir)], folder, options, lambda: None, retry=False)[
+        "weights", "cpu", arch
+    ]
     if not isinstance(module, bytes):
         raise UnsupportedModelError(str(module), code="code-generation")
     values = tuple(f"v{i}" for i in range(len(folded.outputs)))
