@@ -46,7 +46,10 @@ class KernelCall:
 
 
 def executable(name: str, call: KernelCall, bitcode: bytes) -> str:
-    """The text of `stream.executable @name`, with one entry point of the same name: IREE links executables into one."""
+    """The text of `stream.executable @name`.
+
+    Its entry point has the same name: IREE links all executables of a module into one.
+    """
     sizes = call.sizes()
     return f"""
 stream.executable private @{name} attributes {{
