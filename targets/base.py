@@ -62,7 +62,7 @@ class Target:
     """A kind of hardware.
 
     `backend` is IREE's name of the code generator and `driver` that of the runtime
-    driver. `tuning` adds flags that depend on the stage. `illegal_types` and
+    driver. `tuning` adds flags that make a stage faster. `illegal_types` and
     `illegal_kinds` are element types and composite kinds that no stage for this
     target may hold. `same_as` maps an architecture IREE does not know to the one
     whose code runs there.
@@ -78,6 +78,8 @@ class Target:
     illegal_types: tuple[str, ...] = ()
     illegal_kinds: tuple[str, ...] = ()
     same_as: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    """Flags of every stage on every architecture."""
     tuning: Callable[[str, StageTraits], tuple[str, ...]] = _no_tuning
     retry: tuple[str, ...] = ()
     """Flags to try again with, for stages that crash IREE without them."""
@@ -91,8 +93,14 @@ class Target:
                 return arch
         return None
 
-    def flags(self, arch: str, traits: StageTraits | None = None) -> tuple[str, ...]:
-        """All of iree-compile's flags, in a fixed order."""
+    def flags(
+        self, arch: str, traits: StageTraits | None = None, *, tuned: bool = True
+    ) -> tuple[str, ...]:
+        """All of iree-compile's flags, in a fixed order.
+
+        `tuned=False` leaves out what only makes code faster, for a stage that IREE
+        refuses to compile with it.
+        """
         traits = traits or StageTraits()
         known = self.architecture(arch)
         if known is None:
@@ -105,8 +113,9 @@ class Target:
             *COMMON_FLAGS,
             f"--iree-hal-target-backends={self.backend}",
             *known.flags,
+            *self.required,
             *constants,
-            *self.tuning(known.name, traits),
+            *(self.tuning(known.name, traits) if tuned else ()),
         )
 
     def illegal_types_of(self, archs: Iterable[str]) -> tuple[str, ...]:

@@ -79,7 +79,8 @@ class IreeProcess:
         for line in self.log().splitlines():
             found = re.search(r"\b(?:error|LLVM ERROR|Assertion)\b:? ?(.*)", line)
             if found and found.group(1):
-                return found.group(1).strip()[:300]
+                # A location printed in full can run to kilobytes before the message.
+                return found.group(1).rsplit("): ", 1)[-1].strip()[:300]
         code = self._process.returncode
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"

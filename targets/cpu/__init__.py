@@ -47,8 +47,26 @@ _NO_DEBUG = "--iree-llvmcpu-debug-symbols=false"
 """Debug information holds names of temporary files: equal stages would differ."""
 
 
+_TILED = (
+    "--iree-opt-data-tiling",
+    "--iree-llvmcpu-enable-ukernels=all",
+    "--iree-llvmcpu-matmul-tile-bytes=4194304",
+)
+"""Matmuls on packed operands, shared out in large pieces: 1.3 to 1.7 times the speed of
+IREE's defaults on 128 x 768 x 3072, no difference on one row."""
+
+_IM2COL = "--iree-global-opt-use-im2col-for-convs"
+"""With the above, 3x3 convolutions run 1.7 (64 channels) to 30 times (256) as fast."""
+
+
 def _tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
-    return (_STACK, _NO_DEBUG)
+    kinds = traits.composites
+    flags: tuple[str, ...] = ()
+    if any(kinds.get(kind) for kind in ("linear", "matmul", "conv", "fused")):
+        flags += _TILED
+    if kinds.get("conv") or kinds.get("fused"):
+        flags += (_IM2COL,)
+    return flags
 
 
 def _resolve(name: str) -> str:
@@ -76,6 +94,7 @@ TARGET = Target(
         launch=1.0e-5,
         memory=16 << 30,
     ),
+    required=(_STACK, _NO_DEBUG),
     tuning=_tuning,
     resolve=_resolve,
 )
