@@ -10,10 +10,12 @@ PASSES = {
     "annotate-cost": "annotate_cost:AnnotateCost",
     "convert-torch": "convert_torch:ConvertTorch",
     "finish-lowering": "finish_lowering:FinishLowering",
+    "fold-constant-casts": "fold_constant_casts:FoldConstantCasts",
     "form-stages": "form_stages:FormStages",
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-stages": "outline_stages:OutlineStages",
     "place": "place:Place",
+    "raise-patterns": "raise_patterns:RaisePatterns",
     "schedule": "schedule:Schedule",
     "verify-lemur": "verify_lemur:VerifyLemur",
 }
