@@ -39,7 +39,7 @@ def signature_of(program: ExportedProgram, module: Any = None) -> Signature:
         outputs=_tensor_specs([spec.arg for spec in outputs], values, ranges, "output"),
         in_tree=in_tree,
         out_tree=out_tree,
-        argument_names=_argument_names(module),
+        argument_names=argument_names(module),
     )
 
 
@@ -116,10 +116,13 @@ def _source_name(source: Any) -> str:
     return str(name() if callable(name) else name)
 
 
-def _argument_names(module: Any) -> tuple[str, ...]:
+def argument_names(module: Any) -> tuple[str, ...]:
+    """Positional parameters of `module.forward`; none for what is no nn.Module."""
     forward = getattr(module, "forward", None)
     if forward is None:
         return ()
+    if isinstance(module, torch.jit.ScriptModule):
+        return tuple(argument.name for argument in forward.schema.arguments[1:])
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(forward).parameters.values()
     return tuple(parameter.name for parameter in parameters if parameter.kind in positional)
