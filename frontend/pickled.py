@@ -25,9 +25,7 @@ def load_pickled(path: Path, *, trust: bool) -> torch.nn.Module:
     if isinstance(value, torch.nn.Module):
         return value
     raise UnsupportedModelError(
-        f"{str(path)!r} holds a {type(value).__name__}"
-        + (" of weights" if isinstance(value, dict) else "")
-        + ", not the model it belongs to",
+        f"{str(path)!r} holds weights or data ({type(value).__name__}), but no model",
         code="weights-only",
         hint=BUILD_HINT,
     )
