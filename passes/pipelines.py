@@ -11,6 +11,13 @@ LEVELS = (0, 1, 2, 3)
 """Optimisation levels: 0 changes nothing but what later passes require."""
 
 
+def lower_torch() -> list[Step]:
+    """Level T to level L."""
+    from lemurc.passes import lower_torch
+
+    return list(lower_torch.lower_torch())
+
+
 def optimize(level: int = 2) -> list[Step]:
     """Level L to level L, for every target at once."""
     return [

@@ -95,8 +95,7 @@ def _outline(
         inside = {value: arguments[role] for role, value in roles.items()}
         for operation in [*operations, root]:
             operands = [
-                inside[value] if value in inside else cloned(value)
-                for value in operation.operands
+                inside[value] if value in inside else cloned(value) for value in operation.operands
             ]
             inside[operation.results[0]] = clone(operation, operands)
         return inside[root.results[0]]

@@ -13,7 +13,7 @@ from lemurc.passes import textual
 from lemurc.passes.base import PassError
 from lemurc.passes.manager import Instruments, run_pipeline
 from lemurc.passes.textual import Step
-from lemurc.passes.verify_lemur import VerifyLemur
+from lemurc.passes.verify_lemur import InvalidModule, VerifyLemur
 from lemurc.tools.expected import Diagnostic, mismatches
 from lemurc.tools.opt import split
 
@@ -56,11 +56,9 @@ class Driver:
         self, chunk: str | bytes, pipeline: list[Step], instruments: Instruments
     ) -> str | None:
         try:
-            module = (
-                ir.Module.parse(chunk) if isinstance(chunk, bytes) else _parse(chunk, self._name)
-            )
+            module = ir.Module.parse(chunk)
         except ir.MLIRError as error:
-            self._seen += [_diagnostic(item) for item in error.error_diagnostics]
+            self._seen += [self._diagnostic(item) for item in error.error_diagnostics]
             return None
         try:
             run_pipeline(module, pipeline, instruments)
@@ -71,18 +69,38 @@ class Driver:
         return asm if asm.endswith("\n") else asm + "\n"
 
     def _record(self, diagnostic: Any) -> bool:
-        self._seen.append(_diagnostic(diagnostic))
+        self._seen.append(self._diagnostic(diagnostic))
         return True
 
     def _record_failure(self, error: LemurcError) -> None:
         """What MLIR has not said already; a plain error in the user's terms always."""
         cause = error.__cause__
         if isinstance(cause, ir.MLIRError):
-            self._seen += [_diagnostic(item) for item in cause.error_diagnostics]
+            self._seen += [self._diagnostic(item) for item in cause.error_diagnostics]
+        elif isinstance(cause, InvalidModule):
+            self._seen += [self._finding(*found) for found in cause.findings]
         told = any(item.severity == "error" for item in self._seen)
-        if self._options.verify_diagnostics and told and isinstance(error, PassError):
+        if told and isinstance(error, PassError):
+            if not self._options.verify_diagnostics:
+                summary = error.message.partition("\n")[0]
+                self._seen.append(Diagnostic("", 0, 0, "note", f"{summary}\n{error.hint}"))
             return
         self._seen.append(Diagnostic("", 0, 0, "error", str(error)))
+
+    def _diagnostic(self, item: Any) -> Diagnostic:
+        severity = str(item.severity).rpartition(".")[2].lower()
+        notes = tuple(self._diagnostic(note) for note in item.notes)
+        return Diagnostic(*self._place(item.location), severity, item.message, notes)
+
+    def _finding(self, location: ir.Location, message: str) -> Diagnostic:
+        return Diagnostic(*self._place(location), "error", message)
+
+    def _place(self, location: ir.Location) -> tuple[str, int, int]:
+        """MLIR calls what it parses from memory "-"; we know its name."""
+        found = re.search(r'"([^"]*)":(\d+):(\d+)', str(location))
+        if not found:
+            return "", 0, 0
+        return (self._name if found[1] == "-" else found[1]), int(found[2]), int(found[3])
 
     def _report(self, chunk: str | bytes, failed: bool) -> int:
         if self._options.verify_diagnostics and isinstance(chunk, str):
@@ -93,29 +111,6 @@ class Driver:
         for diagnostic in self._seen:
             print(diagnostic, file=sys.stderr)
         return 1 if failed else 0
-
-
-def _parse(text: str, name: str) -> Any:
-    """As `Module.parse`, with the file's name in locations."""
-    operation = ir.Operation.parse(text, source_name=name).operation
-    if operation.name == "builtin.module":
-        return operation.opview
-    module = ir.Module.create()
-    operation.detach_from_parent()
-    module.body.append(operation)
-    return module
-
-
-def _diagnostic(item: Any) -> Diagnostic:
-    file, line, column = _place(str(item.location))
-    severity = str(item.severity).rpartition(".")[2].lower()
-    notes = tuple(_diagnostic(note) for note in item.notes)
-    return Diagnostic(file, line, column, severity, item.message, notes)
-
-
-def _place(location: str) -> tuple[str, int, int]:
-    found = re.search(r'"([^"]*)":(\d+):(\d+)', location)
-    return (found[1], int(found[2]), int(found[3])) if found else ("", 0, 0)
 
 
 def _print_after(step: Step, operation: ir.Operation) -> None:
