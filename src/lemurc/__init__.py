@@ -3,6 +3,10 @@
     artifact = lemurc.compile(model, (x,), targets="cpu,vulkan")
     session = lemurc.load(artifact.path)          # needs no PyTorch
     y = session(x)
+
+Every verb of the command line is a call of the same name: `lemurc.run`, `lemurc.verify`,
+`lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.doctor`. Only the list of
+targets is `lemurc.tools.targets.targets()`, since `lemurc.targets` is the package of them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,11 +16,37 @@ from lemurc.errors import LemurcError
 if TYPE_CHECKING:
     from lemurc.compiler import compile
     from lemurc.runtime.session import load
+    from lemurc.tools.bench import bench
+    from lemurc.tools.devices import devices
+    from lemurc.tools.doctor import doctor
+    from lemurc.tools.inspect import inspect
+    from lemurc.tools.run import run
+    from lemurc.tools.verify import verify
 
 __version__ = "0.1.0"
-__all__ = ["LemurcError", "__version__", "compile", "load"]
+__all__ = [
+    "LemurcError",
+    "__version__",
+    "bench",
+    "compile",
+    "devices",
+    "doctor",
+    "inspect",
+    "load",
+    "run",
+    "verify",
+]
 
-_LAZY = {"compile": "lemurc.compiler", "load": "lemurc.runtime.session"}
+_LAZY = {
+    "bench": "lemurc.tools.bench",
+    "compile": "lemurc.compiler",
+    "devices": "lemurc.tools.devices",
+    "doctor": "lemurc.tools.doctor",
+    "inspect": "lemurc.tools.inspect",
+    "load": "lemurc.runtime.session",
+    "run": "lemurc.tools.run",
+    "verify": "lemurc.tools.verify",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 import platform
 from pathlib import Path
 
-from lemurc.targets.base import Architecture, DeviceModel, StageTraits, Target
+from lemurc.targets.base import Architecture, DeviceModel, Select, StageTraits, Target
 
 _X86_TRIPLE = "--iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu"
 _ARM_TRIPLE = "--iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu"
@@ -69,6 +69,12 @@ def _tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
     return flags
 
 
+def _kernels(arch: str) -> Select | None:
+    from lemurc.targets.select_kernels import SelectKernels
+
+    return SelectKernels(arch).run
+
+
 def _resolve(name: str) -> str:
     return host_architecture() if name in ("host", "native") else name
 
@@ -96,5 +102,6 @@ TARGET = Target(
     ),
     required=(_STACK, _NO_DEBUG),
     tuning=_tuning,
+    kernels=_kernels,
     resolve=_resolve,
 )

@@ -1,0 +1,134 @@
+"""`lemurc.bench`: how long a call takes, and on what.
+
+Calls are timed one after another from NumPy inputs to NumPy outputs, so transfers count.
+The first calls are thrown away: they pay for page faults, clocks and driver set-up.
+"""
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemurc.tools.call import call, choose_function, choose_inputs
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call; `throughput` is calls per second over the whole measurement."""
+
+    devices: tuple[str, ...]
+    placement: str
+    calls: int
+    median: float
+    p90: float
+    minimum: float
+    maximum: float
+    throughput: float
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    function: str
+    inputs_from: str
+    shapes: tuple[str, ...]
+    processor: str
+    cores: int
+    threads: str
+    timings: tuple[Timing, ...]
+
+
+def bench(
+    path: str | Path,
+    *,
+    inputs: Sequence[str] = (),
+    devices: Sequence[str] | None = None,
+    function: str | None = None,
+    warmup: int = 5,
+    iterations: int | None = None,
+    duration: float = 3.0,
+    per_device: bool = False,
+    strict: bool = False,
+) -> BenchResult:
+    """Time `function` of `path`: `iterations` calls, or as many as fit into `duration`.
+
+    `per_device` measures each of the devices alone, after all of them together.
+    """
+    from lemurc.runtime.artifact import Artifact
+
+    with Artifact.open(path, check_weights=False) as artifact:
+        name = choose_function(artifact.manifest, function)
+        entry = artifact.manifest.functions[name]
+        source, arrays, _ = choose_inputs(artifact, name, inputs)
+        targets = {m.target for s in artifact.manifest.stages.values() for m in s.modules}
+
+    def measure(names: Sequence[str] | None) -> Timing:
+        import lemurc
+
+        with lemurc.load(path, devices=names, strict=strict) as session:
+            times = _time(lambda: call(session, name, entry, arrays), warmup, iterations, duration)
+            return _timing(tuple(names or ()), session.placement_line(name), times)
+
+    timings = [measure(devices)]
+    if per_device:
+        timings += [measure([device]) for device in devices or _present(targets)]
+    return BenchResult(
+        function=name,
+        inputs_from=source,
+        shapes=tuple(f"{a.dtype}{list(a.shape)}" for a in arrays),
+        processor=processor_name(),
+        cores=available_cores(),
+        threads=os.environ.get("LEMURC_THREADS", "default"),
+        timings=tuple(timings),
+    )
+
+
+def processor_name() -> str:
+    """The model name the operating system gives the first CPU."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def available_cores() -> int:
+    """Cores this process may use, which in a container are fewer than the machine has."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _time(once: Any, warmup: int, iterations: int | None, duration: float) -> list[float]:
+    for _ in range(warmup):
+        once()
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < iterations if iterations else time.perf_counter() - begin < duration:
+        start = time.perf_counter()
+        once()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def _timing(devices: tuple[str, ...], placement: str, times: Sequence[float]) -> Timing:
+    return Timing(
+        devices=devices,
+        placement=placement,
+        calls=len(times),
+        median=float(np.median(times)),
+        p90=float(np.percentile(times, 90)),
+        minimum=min(times),
+        maximum=max(times),
+        throughput=len(times) / sum(times),
+    )
+
+
+def _present(targets: set[str]) -> list[str]:
+    from lemurc.tools.devices import devices
+
+    return [device.name for device in devices().devices if device.target in targets]

@@ -1,0 +1,1 @@
+"""One file per verb: its flags, and how its result reads on a terminal."""

@@ -1,0 +1,78 @@
+"""`lemurc bench model.lemur`"""
+
+import click
+
+from lemurc.tools import flags
+from lemurc.tools.bench import BenchResult, Timing
+from lemurc.tools.report import emit
+from lemurc.tools.table import columns, duration
+
+
+@click.command("bench")
+@click.argument("artifact", type=click.Path())
+@flags.inputs
+@flags.devices
+@flags.entry_point
+@click.option("--warmup", type=click.IntRange(min=0), default=5, show_default=True)
+@click.option("--iterations", type=click.IntRange(min=1), help="Calls to time.")
+@click.option(
+    "--duration",
+    metavar="TIME",
+    default="3s",
+    show_default=True,
+    callback=flags.seconds,
+    help="How long to time when --iterations is not given.",
+)
+@click.option("--per-device", is_flag=True, help="Measure each device alone too.")
+@flags.strict
+@flags.common
+def command(
+    artifact: str,
+    inputs: tuple[str, ...],
+    devices: tuple[str, ...],
+    function: str | None,
+    warmup: int,
+    iterations: int | None,
+    duration: float,
+    per_device: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Measure ARTIFACT: NumPy in, NumPy out, one call after another."""
+    import lemurc
+
+    result = lemurc.bench(
+        artifact,
+        inputs=inputs,
+        devices=devices or None,
+        function=function,
+        warmup=warmup,
+        iterations=iterations,
+        duration=duration,
+        per_device=per_device,
+        strict=strict,
+    )
+    if as_json:
+        emit("bench", result)
+    else:
+        _print(result)
+
+
+def _print(result: BenchResult) -> None:
+    header = ["devices", "median", "p90", "min", "calls/s", "calls", "placement"]
+    for line in columns([header, *(_row(timing) for timing in result.timings)]):
+        click.echo(line)
+    click.echo(f"inputs: {', '.join(result.shapes)} ({result.inputs_from})")
+    click.echo(f"on {result.processor}, {result.cores} cores, threads: {result.threads}")
+
+
+def _row(timing: Timing) -> list[str]:
+    return [
+        ", ".join(timing.devices) or "all",
+        duration(timing.median),
+        duration(timing.p90),
+        duration(timing.minimum),
+        f"{timing.throughput:.4g}",
+        str(timing.calls),
+        timing.placement,
+    ]

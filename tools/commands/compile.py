@@ -1,0 +1,188 @@
+"""`lemurc compile MODEL --targets cpu,vulkan -o model.lemur`
+
+Each flag but `--targets` and `--output` is a field of `lemurc.options.CompileOptions`.
+"""
+
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lemurc.tools import flags
+from lemurc.tools.progress import progress
+from lemurc.tools.report import emit, missing_package
+from lemurc.tools.table import columns, duration, size
+from lemurc.verification import Verdict
+
+
+@click.command("compile")
+@click.argument("model")
+@click.option(
+    "--targets",
+    default="cpu",
+    show_default=True,
+    metavar="A,B",
+    help="What may be there at run time; `lemurc targets` lists them.",
+)
+@click.option(
+    "-o", "--output", metavar="FILE", help="The artifact [default: MODEL's name with .lemur]."
+)
+@click.option(
+    "--input",
+    "inputs",
+    metavar="INPUT",
+    multiple=True,
+    help="An example input: 1x3x224x224xf32, @x.npy or name=@x.npy.",
+)
+@click.option(
+    "--dynamic",
+    metavar="DIM",
+    multiple=True,
+    help="A dimension that varies: 0.1=seq:1..512 (input.dim=name:min..max).",
+)
+@click.option(
+    "--pin",
+    "pins",
+    metavar="GLOB=DEVICE",
+    multiple=True,
+    help="Keep modules on a device: 'encoder.layer.0.*=vulkan'.",
+)
+@click.option(
+    "--system", type=click.Path(), help="A file that describes the devices and links to plan for."
+)
+@click.option(
+    "-O",
+    "opt_level",
+    type=click.IntRange(0, 3),
+    metavar="0..3",
+    default=2,
+    show_default=True,
+    help="How hard to optimise.",
+)
+@click.option(
+    "--model",
+    "model_factory",
+    metavar="FILE.py:NAME",
+    help="The function that builds the module a state dict belongs to.",
+)
+@click.option(
+    "--trust-pickle", is_flag=True, help="Unpickle MODEL, which runs any code that is in it."
+)
+@click.option(
+    "--verify/--no-verify",
+    default=True,
+    help="Compare with PyTorch before calling it done [default: verify].",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    help="Allowed error, relative to the largest value; is recorded.",
+)
+@click.option(
+    "--golden",
+    type=click.Choice(["random", "example", "none"]),
+    default="random",
+    show_default=True,
+    help="Inputs to record with their outputs for `lemurc verify`.",
+)
+@click.option("--no-golden", is_flag=True, help="The same as --golden none.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Compiler processes at a time [default: the cores]."
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    metavar="TIME",
+    callback=flags.seconds,
+    help="Stop compiling after this time: 10m.",
+)
+@click.option(
+    "--max-rss",
+    metavar="SIZE",
+    callback=flags.size_in_bytes,
+    help="Stop a compiler process that takes more memory: 8G.",
+)
+@click.option(
+    "--cache/--no-cache", default=True, help="Reuse stages compiled before [default: cache]."
+)
+@click.option("--save-temps", metavar="DIR", help="Keep the IR of every step here.")
+@click.option("--strict", is_flag=True, help="Any fallback is an error.")
+@flags.common
+def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
+    """Compile MODEL and check it against PyTorch.
+
+    MODEL is a torch.export archive (.pt2), a pickled module (.pt, with --trust-pickle), an
+    ONNX file, MLIR, a Hugging Face folder, or file.py:NAME, where NAME is a module or a
+    function that returns (module, example inputs).
+    """
+    import lemurc
+
+    for package in ("torch", "torch_mlir"):
+        if importlib.util.find_spec(package) is None:
+            raise missing_package(package)
+    if no_golden:
+        choices["golden"] = "none"
+    choices["output"] = choices["output"] or default_output(model)
+    with progress() as report:
+        result = lemurc.compile(model, progress=report, **choices)
+    if as_json:
+        emit("compile", summary(result))
+        return
+    for line in lines(result):
+        click.echo(line)
+
+
+def default_output(model: str) -> str:
+    """`models/net.py:build` gives `net.lemur` in the current folder, as a compiler would."""
+    path = re.sub(r"\.py:[\w.]+$", ".py", model.rstrip("/"))
+    return f"{Path(path).stem}.lemur"
+
+
+@dataclass(frozen=True)
+class CompileSummary:
+    """What `--json` prints of a CompileResult; `lemurc inspect` has the rest."""
+
+    path: str
+    placement: str
+    verdicts: tuple[Verdict, ...]
+    sizes: dict[str, int]
+    seconds: dict[str, float]
+    notes: tuple[str, ...]
+
+
+def summary(result: Any) -> CompileSummary:
+    return CompileSummary(
+        path=str(result.path),
+        placement=result.placement,
+        verdicts=tuple(result.verdicts),
+        sizes=dict(result.sizes),
+        seconds=dict(result.seconds),
+        notes=tuple(result.notes),
+    )
+
+
+def lines(result: Any) -> list[str]:
+    """The closing summary: where it runs, whether it is right, what it cost, what is next."""
+    return [
+        *(f"note: {text}" for text in result.notes),
+        f"placement: {result.placement}",
+        *(columns([_verdict(v) for v in result.verdicts]) or ["verified: no (--no-verify)"]),
+        f"sizes: {_table(result.sizes, size)}",
+        f"times: {_table(result.seconds, duration)}",
+        f"wrote {result.path}",
+        f"next: lemurc run {result.path}",
+    ]
+
+
+def _verdict(verdict: Verdict) -> list[str]:
+    """A target that did not run gets no error figure: nothing was compared there."""
+    error = "" if verdict.status == "not run" else f"largest error {verdict.max_error:.2g}"
+    return [f"{verdict.target}:", verdict.status, error, verdict.detail]
+
+
+def _table(values: Mapping[str, float], unit: Callable[[float], str]) -> str:
+    return ", ".join(f"{name} {unit(value)}" for name, value in values.items())

@@ -1,0 +1,72 @@
+"""Flags that several verbs share, and the units people write on a command line."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """`90`, `90s`, `10m`, `1.5h`, `250ms`, as a click callback."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|)", value)
+    if match is None or float(match[1]) == 0:
+        raise click.BadParameter(f"{value!r} is not a duration: write 90s, 10m or 1.5h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def size_in_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """`800M`, `8G`, `8GiB`, or plain bytes, as a click callback; powers of 1024."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", value, re.IGNORECASE)
+    if match is None or float(match[1]) == 0:
+        raise click.BadParameter(f"{value!r} is not a size: write 800M or 8G")
+    return int(float(match[1]) * _BYTES[match[2].upper()])
+
+
+def common(function: F) -> F:
+    """`--json`, and `--debug` where people type it: after the verb. `main` reads both."""
+    debug = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+    return as_json(debug(function))
+
+
+def devices(function: F) -> F:
+    return click.option(
+        "--device",
+        "devices",
+        multiple=True,
+        metavar="DEVICE",
+        help="Use only this device (cpu, cuda:0, vulkan:1, ...); repeatable.",
+    )(function)
+
+
+def strict(function: F) -> F:
+    return click.option(
+        "--strict", is_flag=True, help="A missing device is an error, never a fallback."
+    )(function)
+
+
+def inputs(function: F) -> F:
+    return click.option(
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="INPUT",
+        help="2x16xi64 (drawn), @x.npy, @all.npz or name=@x.npy; repeatable, in call order "
+        "[default: the artifact's golden inputs].",
+    )(function)
+
+
+def entry_point(function: F) -> F:
+    return click.option(
+        "--function", metavar="NAME", help="The entry point [default: main, or the only one]."
+    )(function)

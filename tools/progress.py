@@ -1,0 +1,49 @@
+"""Progress of a compilation on a terminal; silence anywhere else.
+
+The compiler calls back with (phase, done, total, detail). One line a phase shows what is
+being compiled and how long it has been at it, so that a slow step is never mistaken for a
+hang. Pipes, logs and CI get nothing: progress is not output.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, int, int, str], None]
+
+log = logging.getLogger("lemurc.progress")
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A callback for `lemurc.compile`; the bars go away when the block is left."""
+    if not sys.stderr.isatty():
+        yield _log
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    bars = Bars(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[detail]}", style="dim"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    tasks: dict[str, TaskID] = {}
+
+    def show(phase: str, done: int, total: int, detail: str) -> None:
+        if phase not in tasks:
+            tasks[phase] = bars.add_task(phase, total=total or None, detail=detail)
+        bars.update(tasks[phase], completed=done, total=total or None, detail=detail)
+
+    with bars:
+        yield show
+
+
+def _log(phase: str, done: int, total: int, detail: str) -> None:
+    log.info("%s %d/%d %s", phase, done, total, detail)

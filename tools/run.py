@@ -1,0 +1,111 @@
+"""`lemurc.run`: one call of an artifact, compared with its golden outputs when it can be."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemurc.tools.call import Array, call, choose_function, choose_inputs, compare_outputs
+from lemurc.verification import Comparison
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is worth knowing of a result without printing it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    min: float | None
+    mean: float | None
+    max: float | None
+    not_finite: int
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """`inputs_from` is "golden", "command line" or "drawn"; `seconds` are of the first call.
+
+    `ok` is False when a golden output was not met.
+    """
+
+    ok: bool
+    function: str
+    placement: str
+    inputs_from: str
+    outputs: tuple[Output, ...]
+    comparisons: tuple[Comparison, ...]
+    load_seconds: float
+    seconds: float
+    saved: str | None = None
+
+
+def run(
+    path: str | Path,
+    *,
+    inputs: Sequence[str] = (),
+    devices: Sequence[str] | None = None,
+    function: str | None = None,
+    output: str | Path | None = None,
+    strict: bool = False,
+) -> RunResult:
+    """Load `path`, call `function` once and describe what came out.
+
+    Without `inputs` (strings as on the command line) the golden ones are used and the
+    outputs compared; an artifact without golden inputs gets drawn ones. `output` names
+    an .npz file for the results.
+    """
+    import lemurc
+
+    started = time.perf_counter()
+    with lemurc.load(path, devices=devices, strict=strict) as session:
+        loaded = time.perf_counter()
+        manifest = session.manifest
+        name = choose_function(manifest, function)
+        entry = manifest.functions[name]
+        source, arrays, expected = choose_inputs(session.artifact, name, inputs)
+        before = time.perf_counter()
+        results = call(session, name, entry, arrays)
+        seconds = time.perf_counter() - before
+        compared = compare_outputs(manifest, entry, results, expected) if expected else []
+        names = [spec.name for spec in entry.outputs]
+        return RunResult(
+            ok=all(comparison.ok for comparison in compared),
+            function=name,
+            placement=session.placement_line(name),
+            inputs_from=source,
+            outputs=tuple(_describe(n, y) for n, y in zip(names, results, strict=True)),
+            comparisons=tuple(compared),
+            load_seconds=loaded - started,
+            seconds=seconds,
+            saved=_save(output, names, results) if output else None,
+        )
+
+
+def _describe(name: str, array: Array) -> Output:
+    numbers = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    numbers = np.abs(numbers) if array.dtype.kind == "c" else numbers
+    finite = numbers[np.isfinite(numbers)]
+    low, mean, high = (
+        (float(finite.min()), float(finite.mean()), float(finite.max()))
+        if finite.size
+        else (None, None, None)
+    )
+    bad = int(array.size - finite.size)
+    return Output(name, str(array.dtype), array.shape, low, mean, high, bad)
+
+
+def _save(path: str | Path, names: Sequence[str], results: Sequence[Any]) -> str:
+    """An interrupted write leaves the old file, never half of the new one."""
+    target = Path(path)
+    partial = target.with_name(target.name + ".part")
+    try:
+        with open(partial, "wb") as file:
+            np.savez(file, **dict(zip(names, results, strict=True)))
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return str(target)
