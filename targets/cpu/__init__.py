@@ -62,9 +62,9 @@ _IM2COL = "--iree-global-opt-use-im2col-for-convs"
 def _tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
     kinds = traits.composites
     flags: tuple[str, ...] = ()
-    if any(kinds.get(kind) for kind in ("linear", "matmul", "conv", "fused")):
+    if any(kinds.get(kind) for kind in ("linear", "matmul", "conv")):
         flags += _TILED
-    if kinds.get("conv") or kinds.get("fused"):
+    if kinds.get("conv"):
         flags += (_IM2COL,)
     return flags
 
