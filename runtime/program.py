@@ -260,6 +260,8 @@ class Program:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        self._where = ", ".join(device.name for device in self.devices)
+        self._kept = frozenset(self.function.state_updates.values())
         self._dtypes = [np.dtype(spec.dtype) for spec in self.function.outputs]
         self._stateful = bool(self.function.state_updates) or any(
             reference.startswith("state:") for reference in self.homes
@@ -273,7 +275,7 @@ class Program:
             with translated("create a timeline", self.devices[0].name):
                 work = Workspace(self.devices)
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
-        with translated("run", ", ".join(device.name for device in self.devices)):
+        with translated("run", self._where):
             for operation in self.operations:
                 operation.issue(call)
             if not on_device:
@@ -291,7 +293,6 @@ class Program:
     def _results(self, call: Call, on_device: bool) -> list[Any]:
         results: list[Any] = []
         guarded = list(call.borrowed)
-        kept = set(self.function.state_updates.values())
         for reference, spec, dtype in zip(
             self.function.results, self.function.outputs, self._dtypes, strict=True
         ):
@@ -312,9 +313,9 @@ class Program:
                     results.append(DeviceTensor(view, device, dtype))
                     continue
                 array = self._read(call, cell, view, device, spec, dtype)
-                shared = reference in kept or kind == "state" or self._stateful
+                shared = reference in self._kept or kind == "state" or self._stateful
                 if device.is_host and (
-                    shared or any(np.may_share_memory(array, other) for other in guarded)
+                    shared or (guarded and any(np.may_share_memory(array, g) for g in guarded))
                 ):
                     array = array.copy()
                 guarded.append(array)
