@@ -139,10 +139,10 @@ def _outline(path: Path, data: memoryview) -> tuple[dict[str, tuple[int, int]], 
 
     Nothing is verified yet, so any failure to make sense of the bytes means damage.
     """
-    first = data[30 : 30 + len(MIMETYPE_ENTRY)] == MIMETYPE_ENTRY.encode()
-    starts_well = data[:4] == b"PK\3\4" and first
-    ends_well = data[-COMMENT_LENGTH:][: len(COMMENT_PREFIX)] == COMMENT_PREFIX
-    content = data[ALIGNMENT : ALIGNMENT + len(MIMETYPE)]
+    head = data[: ALIGNMENT + len(MIMETYPE)].tobytes()
+    content = head[ALIGNMENT:]
+    starts_well = head[:4] == b"PK\3\4" and head[30:].startswith(MIMETYPE_ENTRY.encode())
+    ends_well = data[-COMMENT_LENGTH:].tobytes().startswith(COMMENT_PREFIX)
     if not ends_well and not (starts_well and MIMETYPE.startswith(content)):
         raise _foreign(path, "it does not look like one")
     if not ends_well:
