@@ -7,6 +7,9 @@ from lemurc.errors import ArtifactError, DeviceError, InternalError, LemurcError
 
 _STATUS = re.compile(r"\b([A-Z][A-Z_]{4,}); ")
 _FROM_IREE = (RuntimeError, ValueError, IndexError, MemoryError, SystemError, OSError)
+FAILURES = ("out-of-memory", "device-lost")
+"""Codes of the errors after which another device may still answer."""
+
 _LOST = ("ABORTED", "UNAVAILABLE", "DATA_LOSS")
 
 
@@ -44,6 +47,11 @@ def translate(error: BaseException, doing: str, device: str) -> LemurcError:
         return DeviceError(
             message, code="out-of-memory", where=device,
             hint="free memory on the device, use smaller inputs, or leave it out with devices=",
+        )  # fmt: skip
+    if "empty buffer range" in text:
+        return DeviceError(
+            f"{device} cannot compute on tensors without elements", code="empty-tensor",
+            where=device, hint="skip the call when an input is empty, or load with devices=['cpu']",
         )  # fmt: skip
     if code in _LOST:
         return DeviceError(

@@ -25,6 +25,7 @@ from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.boundary import to_arrays, to_torch
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import compile_program
 from lemurc.runtime.placement import (
     Choice,
@@ -154,6 +155,8 @@ class Session:
             try:
                 return programs[function].run(arrays, self._state, on_device)
             except DeviceError as error:
+                if error.code not in FAILURES:
+                    raise
                 self._abandon(programs, error)
 
     # State
