@@ -55,7 +55,8 @@ def _packages() -> list[Item]:
     try:
         requirements = importlib.metadata.requires("lemurc") or []
     except importlib.metadata.PackageNotFoundError:
-        return [Item("lemurc", False, "a source tree, not installed", fix="pip install -e .")]
+        found = "a source tree, not installed"
+        return [Item("lemurc", False, found, "", "compile", "pip install -e .")]
     items = []
     for requirement in requirements:
         match = re.match(r"([\w.-]+?)\s*((?:[=<>!~]=?.*?)?)\s*(?:;(.*))?$", requirement)
