@@ -4,6 +4,7 @@ Calls are timed one after another from NumPy inputs to NumPy outputs, so transfe
 The first calls are thrown away: they pay for page faults, clocks and driver set-up.
 """
 
+import contextlib
 import os
 import platform
 import time
@@ -107,8 +108,11 @@ def available_cores() -> int:
 
 def worker_threads() -> int:
     """IREE's CPU workers in this process, by their names; 0 where /proc is not."""
-    names = [task.read_text() for task in Path("/proc/self/task").glob("*/comm")]
-    return sum(name.startswith("iree-worker") for name in names)
+    count = 0
+    for task in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # a thread may end while we look
+            count += task.read_text().startswith("iree-worker")
+    return count
 
 
 def _time(once: Any, warmup: int, iterations: int | None, duration: float) -> list[float]:
