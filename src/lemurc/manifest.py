@@ -50,24 +50,28 @@ class Cost:
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """One compiled stage for one architecture of one target; `file` is an entry's name."""
+    """One compiled stage for one architecture of one target; `file` is an entry's name.
+
+    Inside the module weight k is parameter `"model"::"p<k>"`, k counting `parameters`, so
+    equal layers of a model share one file. A kernel may want a weight in a layout of its own.
+    """
 
     target: str
     arch: str
     file: str
+    parameters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A pure function: references in, value names out, weights by name.
+    """A pure function: references in, value names out.
 
-    Inside its modules weight k is parameter `"model"::"p<k>"`, so equal layers of a
-    model share one module. The entry point is `@run(inputs..., wait fence, signal fence)`.
+    The entry point of its modules is `@run(inputs..., wait fence, signal fence)`; `ops`
+    counts operations by kind.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    parameters: tuple[str, ...]
     cost: Cost
     ops: dict[str, int]
     modules: tuple[ModuleFile, ...]
@@ -88,7 +92,6 @@ class Function:
     out_tree: dict[str, Any]
     argument_names: tuple[str, ...] = ()
     state_updates: dict[str, str] = field(default_factory=dict)
-    values: dict[str, TensorSpec] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -152,16 +155,6 @@ class Golden:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What was compared with eager when the artifact was made, and how it went."""
-
-    target: str
-    status: str
-    max_error: float = 0.0
-    detail: str = ""
-
-
-@dataclass(frozen=True)
 class Manifest:
     """`plans` is in order of preference; `files` holds SHA-256 and size of each entry."""
 
@@ -172,7 +165,6 @@ class Manifest:
     weights: dict[str, Weight] = field(default_factory=dict)
     state: tuple[str, ...] = ()
     golden: dict[str, Golden] = field(default_factory=dict)
-    verdicts: tuple[Verdict, ...] = ()
     tolerance: dict[str, float] = field(default_factory=dict)
     producer: dict[str, str] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -186,12 +178,13 @@ def to_json(manifest: Manifest) -> str:
 
 def from_json(text: str) -> Manifest:
     """Raises KeyError, TypeError or ValueError when `text` is not a manifest."""
-    manifest = _build(Manifest, json.loads(text))
+    manifest = build(Manifest, json.loads(text))
     assert isinstance(manifest, Manifest)
     return manifest
 
 
-def _build(kind: Any, value: Any) -> Any:
+def build(kind: Any, value: Any) -> Any:
+    """The dataclass `kind` from JSON data, checking every field's type on the way."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, dict):
@@ -200,15 +193,15 @@ def _build(kind: Any, value: Any) -> Any:
         unknown = set(value) - set(hints)
         if unknown:
             raise ValueError(f"unknown fields {sorted(unknown)}")
-        return kind(**{name: _build(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
+        return kind(**{name: build(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
     if origin is tuple:
-        return tuple(_build(args[0], item) for item in value)
+        return tuple(build(args[0], item) for item in value)
     if origin is dict:
-        return {key: _build(args[1], item) for key, item in value.items()}
+        return {key: build(args[1], item) for key, item in value.items()}
     if origin in (typing.Union, types.UnionType):
-        if value is None or isinstance(value, int):
+        if value is None or (isinstance(value, int) and int in args):
             return value
-        return _build(SymbolicDim if SymbolicDim in args else args[0], value)
+        return build(SymbolicDim if SymbolicDim in args else args[0], value)
     if kind is Any:
         return value
     if kind is float and isinstance(value, int):

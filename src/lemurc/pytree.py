@@ -43,7 +43,13 @@ def describe(value: Any, is_leaf: Any) -> tuple[list[Any], Tree]:
         if isinstance(node, tuple) and hasattr(node, "_fields"):
             keys = list(node._fields)
             items = [walk(item) for item in node]
-            return {"kind": "record", "base": "namedtuple", "type": name, "keys": keys, "items": items}
+            return {
+                "kind": "record",
+                "base": "namedtuple",
+                "type": name,
+                "keys": keys,
+                "items": items,
+            }
         if isinstance(node, Mapping):
             keys = list(node.keys())
             if not all(isinstance(key, (str, int)) for key in keys):
@@ -55,7 +61,13 @@ def describe(value: Any, is_leaf: Any) -> tuple[list[Any], Tree]:
         if dataclasses.is_dataclass(node):
             keys = [field.name for field in dataclasses.fields(node)]
             items = [walk(getattr(node, key)) for key in keys]
-            return {"kind": "record", "base": "dataclass", "type": name, "keys": keys, "items": items}
+            return {
+                "kind": "record",
+                "base": "dataclass",
+                "type": name,
+                "keys": keys,
+                "items": items,
+            }
         if isinstance(node, (list, tuple)):
             base = "list" if isinstance(node, list) else "tuple"
             return {"kind": base, "items": [walk(item) for item in node]}
@@ -113,7 +125,9 @@ def _children(tree: Tree, value: Any, where: str) -> list[tuple[Tree, Any, str]]
     kind, items = tree["kind"], tree["items"]
     if kind in ("list", "tuple"):
         if not isinstance(value, (list, tuple)) or len(value) != len(items):
-            got = f"{len(value)} items" if isinstance(value, (list, tuple)) else type(value).__name__
+            got = (
+                f"{len(value)} items" if isinstance(value, (list, tuple)) else type(value).__name__
+            )
             raise InputError(
                 f"{where} must be a {kind} of {len(items)} items, got {got}",
                 code="argument-structure",
@@ -147,5 +161,9 @@ def _record(node: Tree, fields: dict[str, Any]) -> Any:
     for part in qualname.split("."):
         cls = getattr(cls, part, None)
     if cls is None:
-        cls = namedtuple(qualname.rsplit(".", 1)[-1], list(fields)) if node["base"] != "mapping" else dict
+        cls = (
+            namedtuple(qualname.rsplit(".", 1)[-1], list(fields))
+            if node["base"] != "mapping"
+            else dict
+        )
     return cls(fields) if cls is dict else cls(**fields)

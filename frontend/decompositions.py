@@ -1,0 +1,60 @@
+"""Which operators PyTorch takes apart before import, and which reach our passes whole.
+
+An operator is kept whole when torch-mlir can lower it itself and a device may have a
+better way for it (a composite, see passes/outline_composites.py), or when PyTorch's
+decomposition costs accuracy or speed: that of layer norm computes in float64, that of
+attention materialises the scores.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+
+_WHOLE = (
+    "_native_batch_norm_legit_no_training",
+    "_softmax",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "addmm",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "baddbmm",
+    "batch_norm",
+    "bmm",
+    "convolution",
+    "embedding",
+    "gelu",
+    "group_norm",
+    "layer_norm",
+    "linear",
+    "matmul",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "mm",
+    "native_group_norm",
+    "native_layer_norm",
+    "reshape",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "silu",
+    "softmax",
+    "var_mean",
+    "view",
+)
+
+
+@cache
+def decomposition_table() -> dict[Any, Callable[..., Any]]:
+    """torch-mlir's table without the operators that stay whole."""
+    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+    whole = {getattr(torch.ops.aten, name) for name in _WHOLE}
+    return {
+        overload: decompose
+        for overload, decompose in get_decomposition_table().items()
+        if overload._overloadpacket not in whole
+    }

@@ -1,0 +1,186 @@
+"""Exported programs to one MLIR module at level `torch`, weights as arguments.
+
+    forward(self, x): return x @ self.w + self.c.add_(1)
+
+    func.func @main(%w {lemur.param = "w"}, %c {lemur.state = "c"}, %x {lemur.input = 0 : i64})
+        -> (tensor {lemur.state_update = "c"}, tensor {lemur.output = 0 : i64})
+
+Weights stay out of the IR: a pass over a model of any size costs the same.
+"""
+
+from io import BytesIO
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch_mlir import ir
+from torch_mlir.extras.fx_importer import FxImporter
+
+from lemurc.dialects.context import new_context
+from lemurc.errors import UnsupportedModelError
+from lemurc.frontend.node_locations import LocatedContextCache
+from lemurc.frontend.weights import WeightStore
+
+_STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_STATE_UPDATES = tuple(
+    getattr(OutputKind, kind)
+    for kind in ("BUFFER_MUTATION", "PARAMETER_MUTATION")
+    if hasattr(OutputKind, kind)
+)
+_Marks = list[tuple[str, int | str]]
+
+
+def import_programs(programs: dict[str, ExportedProgram], store: WeightStore) -> bytes:
+    """Bytecode of one module; decomposed `programs` are changed on the way."""
+    for entry_point, program in programs.items():
+        _find_state(program, store, entry_point)
+    importer = FxImporter(context=new_context(), config_check=False)
+    importer._cc = LocatedContextCache(importer._c, py_attr_tracker=importer._py_attr_tracker)
+    for entry_point, program in programs.items():
+        _drop_type_assertions(program)
+        arguments = _prepare_inputs(program, store, entry_point)
+        results = _prepare_outputs(program, store, entry_point)
+        function = importer.import_program(program, func_name=entry_point)
+        function.attributes["arg_attrs"] = _attributes(arguments, importer._c)
+        function.attributes["res_attrs"] = _attributes(results, importer._c)
+    buffer = BytesIO()
+    importer.module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def _attributes(marks: _Marks, context: ir.Context) -> ir.ArrayAttr:
+    with context:
+        i64 = ir.IntegerType.get_signless(64)
+        return ir.ArrayAttr.get(
+            [
+                ir.DictAttr.get(
+                    {
+                        f"lemur.{kind}": ir.StringAttr.get(value)
+                        if isinstance(value, str)
+                        else ir.IntegerAttr.get(i64, value)
+                    }
+                )
+                for kind, value in marks
+            ]
+        )
+
+
+def _find_state(program: ExportedProgram, store: WeightStore, entry_point: str) -> None:
+    inputs = {spec.target: spec for spec in program.graph_signature.input_specs if spec.target}
+    for spec in inputs.values():
+        if spec.kind in _STORED:
+            _stored_name(program, spec, store, entry_point)
+    for output in program.graph_signature.output_specs:
+        if output.kind in _STATE_UPDATES:
+            assert output.target is not None
+            store.add_state(_stored_name(program, inputs[output.target], store, entry_point))
+
+
+def _drop_type_assertions(program: ExportedProgram) -> None:
+    """Types are static from here on; an assertion would count as a use of its tensor."""
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            program.graph.erase_node(node)
+
+
+def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: str) -> _Marks:
+    """Turn weights and state into inputs, tied ones into one; drop what is not used."""
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    kept: list[InputSpec] = []
+    marks: _Marks = []
+    first: dict[str, torch.fx.Node] = {}
+    flat_inputs = 0
+    for spec in program.graph_signature.input_specs:
+        if not isinstance(spec.arg, (TensorArgument, ConstantArgument)):
+            raise UnsupportedModelError(
+                f"an input of kind {type(spec.arg).__name__} is not supported",
+                code="input-kind",
+                where=f"{entry_point}: {spec.arg.name}",
+                hint="pass tensors, or Python constants that are the same in every call",
+            )
+        node = placeholders[spec.arg.name]
+        if spec.kind is InputKind.USER_INPUT:
+            if isinstance(spec.arg, TensorArgument):
+                marks.append(("input", flat_inputs))
+                flat_inputs += 1
+                kept.append(spec)
+            elif node.users:
+                kept.append(spec)
+            continue
+        name = _stored_name(program, spec, store, entry_point)
+        if name in store.state:
+            marks.append(("state", name))
+        elif not node.users:
+            continue
+        elif spec.kind is InputKind.CONSTANT_TENSOR and node.meta["val"].numel() == 1:
+            kept.append(spec)  # a number written in the model: a constant of the IR
+            continue
+        elif name in first:
+            _replace(program, node, first[name])
+            continue
+        else:
+            store.use(name)
+            marks.append(("param", name))
+        first[name] = node
+        spec.kind, spec.target, spec.persistent = InputKind.USER_INPUT, None, None
+        kept.append(spec)
+    program.graph_signature.input_specs[:] = kept
+    return marks
+
+
+def _prepare_outputs(program: ExportedProgram, store: WeightStore, entry_point: str) -> _Marks:
+    """Turn new values of state into results; Python constants live in the signature."""
+    kept: list[OutputSpec] = []
+    marks: _Marks = []
+    for spec in program.graph_signature.output_specs:
+        if spec.kind in _STATE_UPDATES:
+            tensor = _tensor(program, spec.target)
+            marks.append(("state_update", store.name_of(tensor, str(spec.target), entry_point)))
+            spec.kind, spec.target = OutputKind.USER_OUTPUT, None
+            kept.append(spec)
+        elif spec.kind is OutputKind.USER_INPUT_MUTATION:
+            raise UnsupportedModelError(
+                f"the model changes its argument {spec.target!r} in place",
+                code="input-mutation",
+                where=entry_point,
+                hint=f"return the new value, or work on {spec.target}.clone()",
+            )
+        elif spec.kind is not OutputKind.USER_OUTPUT:
+            raise UnsupportedModelError(
+                f"a result of kind {spec.kind.name} is not supported",
+                code="output-kind",
+                where=entry_point,
+            )
+        elif isinstance(spec.arg, TensorArgument):
+            marks.append(("output", sum(kind == "output" for kind, _ in marks)))
+            kept.append(spec)
+    program.graph_signature.output_specs[:] = kept
+    return marks
+
+
+def _stored_name(
+    program: ExportedProgram, spec: InputSpec, store: WeightStore, entry_point: str
+) -> str:
+    return store.name_of(_tensor(program, spec.target), str(spec.target), entry_point)
+
+
+def _tensor(program: ExportedProgram, target: Any) -> torch.Tensor:
+    found = program.state_dict.get(target)
+    value = found if found is not None else program.constants[target]
+    assert isinstance(value, torch.Tensor)
+    return value
+
+
+def _replace(program: ExportedProgram, node: torch.fx.Node, other: torch.fx.Node) -> None:
+    node.replace_all_uses_with(other)
+    for spec in program.graph_signature.output_specs:
+        if isinstance(spec.arg, TensorArgument) and spec.arg.name == node.name:
+            spec.arg = TensorArgument(name=other.name)

@@ -1,0 +1,125 @@
+"""The signature of an exported program: names, types, dynamic sizes, nesting."""
+
+import inspect
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.utils import _pytree as torch_pytree
+
+from lemurc import pytree
+from lemurc.errors import UnsupportedModelError
+from lemurc.frontend.arrays import dtype_name
+from lemurc.frontend.program import Signature
+from lemurc.manifest import SymbolicDim, TensorSpec
+
+
+class _Leaf:
+    """Stands for a tensor while torch's description of a call becomes ours."""
+
+
+def signature_of(program: ExportedProgram, module: Any = None) -> Signature:
+    """`module` is the nn.Module exported; it gives the names of positional arguments."""
+    signature = program.graph_signature
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    inputs = [spec for spec in signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    outputs = [spec for spec in signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+    in_tree = _describe(program.call_spec.in_spec, [spec.arg for spec in inputs], "argument")
+    out_tree = _describe(program.call_spec.out_spec, [spec.arg for spec in outputs], "result")
+    ranges = program.range_constraints
+    return Signature(
+        inputs=_tensor_specs([spec.arg for spec in inputs], values, ranges, ""),
+        outputs=_tensor_specs([spec.arg for spec in outputs], values, ranges, "output"),
+        in_tree=in_tree,
+        out_tree=out_tree,
+        argument_names=_argument_names(module),
+    )
+
+
+def _describe(spec: Any, arguments: list[Any], what: str) -> pytree.Tree:
+    leaves: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, SymIntArgument):
+            raise UnsupportedModelError(
+                f"an integer {what} that depends on a dynamic size is not supported",
+                code=f"dynamic-integer-{what}",
+                where=argument.name,
+                hint=f"make the {what} a tensor: torch.tensor(size)",
+            )
+        constant = isinstance(argument, ConstantArgument)
+        leaves.append(argument.value if constant else _Leaf())
+    value = torch_pytree.tree_unflatten(leaves, spec)
+    try:
+        return pytree.describe(value, lambda node: isinstance(node, _Leaf))[1]
+    except TypeError as error:
+        raise UnsupportedModelError(
+            f"the model's {what}s hold something that is no tensor or plain container: {error}",
+            code=f"{what}-structure",
+            hint="wrap the model so that it takes and returns tensors in lists, tuples, "
+            "dicts or dataclasses; for a Hugging Face model set config.use_cache = False",
+        ) from error
+
+
+def _tensor_specs(
+    arguments: list[Any], values: dict[str, Any], ranges: Any, prefix: str
+) -> tuple[TensorSpec, ...]:
+    specs = []
+    for argument in arguments:
+        if isinstance(argument, TensorArgument):
+            value = values[argument.name]
+            name = f"{prefix}{len(specs)}" if prefix else argument.name
+            shape = tuple(_dimension(size, ranges) for size in value.shape)
+            specs.append(TensorSpec(name, dtype_name(value.dtype), shape))
+    return tuple(specs)
+
+
+def _dimension(size: int | torch.SymInt, ranges: Any) -> int | SymbolicDim:
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    if expression.is_number:
+        return int(expression)
+    environment = size.node.shape_env
+    bounds = environment.bound_sympy(expression)
+    known = ranges.get(expression)
+    lower, upper = (known.lower, known.upper) if known is not None else (bounds.lower, bounds.upper)
+    coefficient = expression.as_coeff_Mul()[0]
+    return SymbolicDim(
+        symbol=_spelled(expression, environment),
+        min=int(lower),
+        max=int(upper) if upper.is_Integer else None,
+        multiple_of=int(coefficient) if coefficient.is_Integer and coefficient > 1 else 1,
+    )
+
+
+def _spelled(expression: Any, environment: Any) -> str:
+    """The expression in the names the user gave with torch.export.Dim, else PyTorch's."""
+    text = str(expression)
+    for symbol in sorted(expression.free_symbols, key=lambda s: -len(str(s))):
+        for source in environment.var_to_sources.get(symbol, ()):
+            given = environment.source_name_to_debug_name.get(_source_name(source))
+            if given:
+                text = text.replace(str(symbol), given)
+                break
+    return text
+
+
+def _source_name(source: Any) -> str:
+    name = source.name
+    return str(name() if callable(name) else name)
+
+
+def _argument_names(module: Any) -> tuple[str, ...]:
+    forward = getattr(module, "forward", None)
+    if forward is None:
+        return ()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(forward).parameters.values()
+    return tuple(parameter.name for parameter in parameters if parameter.kind in positional)

@@ -1,0 +1,101 @@
+"""nn.Module or ExportedProgram to a Program."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as torch_pytree
+
+from lemurc.errors import UnsupportedModelError, UsageError
+from lemurc.frontend.arrays import to_array
+from lemurc.frontend.decompositions import decomposition_table
+from lemurc.frontend.importer import import_programs
+from lemurc.frontend.program import Program
+from lemurc.frontend.reference import eager_reference
+from lemurc.frontend.signature import signature_of
+from lemurc.frontend.weights import WeightStore
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """A model and an example call; `dynamic_shapes` as torch.export takes them."""
+
+    model: torch.nn.Module | ExportedProgram
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    dynamic_shapes: Any = None
+
+
+def program_from_torch(entry_points: dict[str, EntryPoint], name: str) -> Program:
+    """One module and one store of weights and state for all entry points."""
+    exported = {key: export(entry) for key, entry in entry_points.items()}
+    store = WeightStore()
+    signatures, references, examples = {}, {}, {}
+    for key, program in exported.items():
+        module = entry_points[key].model
+        eager = program.module() if isinstance(module, ExportedProgram) else module
+        named = None if isinstance(module, ExportedProgram) else module
+        signatures[key] = signature_of(program, named)
+        tree = signatures[key]
+        references[key] = eager_reference(eager, tree.in_tree, tree.out_tree)
+        examples[key] = _example(program, entry_points[key])
+    decomposed = {key: decompose(program) for key, program in exported.items()}
+    mlir = import_programs(decomposed, store)
+    return Program(
+        name=name,
+        mlir=mlir,
+        functions=signatures,
+        weights=store.arrays(),
+        state=store.state,
+        reference=references,
+        examples=examples,
+    )
+
+
+def export(entry: EntryPoint) -> ExportedProgram:
+    """torch.export, its failures in our words."""
+    if isinstance(entry.model, ExportedProgram):
+        return entry.model
+    if not isinstance(entry.model, torch.nn.Module):
+        raise UsageError(
+            f"the model is a {type(entry.model).__name__}, not an nn.Module",
+            code="not-a-module",
+            hint="wrap a function in an nn.Module whose forward calls it",
+        )
+    try:
+        with torch.no_grad():
+            return torch.export.export(
+                entry.model,
+                entry.args,
+                dict(entry.kwargs),
+                dynamic_shapes=entry.dynamic_shapes,
+                strict=False,
+            )
+    except Exception as error:
+        raise UnsupportedModelError(
+            f"torch.export cannot trace the model: {_first_lines(error)}",
+            code="export-failed",
+            hint="see https://docs.pytorch.org/docs/stable/export.html for what it accepts",
+        ) from error
+
+
+def decompose(program: ExportedProgram) -> ExportedProgram:
+    with torch.no_grad():
+        return program.run_decompositions(decomposition_table())
+
+
+def _first_lines(error: Exception, count: int = 6) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return "\n".join(lines[:count]) or type(error).__name__
+
+
+def _example(program: ExportedProgram, entry: EntryPoint) -> list[Any]:
+    call = (entry.args, dict(entry.kwargs))
+    if isinstance(entry.model, ExportedProgram) and not entry.args and not entry.kwargs:
+        if program.example_inputs is None:
+            return []
+        call = program.example_inputs
+    leaves = torch_pytree.tree_leaves(call)
+    return [to_array(leaf.clone()) for leaf in leaves if isinstance(leaf, torch.Tensor)]

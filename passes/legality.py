@@ -1,0 +1,136 @@
+"""Which devices may run an operation: element types, composite kinds, the user's pins."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from torch_mlir import ir
+
+from lemurc.dialects.locations import module_path, python_line
+from lemurc.errors import UnsupportedModelError, UsageError
+from lemurc.passes.graph import callee
+from lemurc.passes.system import Device, System
+
+Functions = Mapping[str, ir.Operation]
+
+
+def element_types(op: ir.Operation, functions: Functions) -> frozenset[str]:
+    """Every element type that `op`, or a composite it calls, computes with."""
+    found: set[str] = set()
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        for value in (*inner.operands, *inner.results):
+            kind = value.type
+            found.add(str(kind.element_type if isinstance(kind, ir.ShapedType) else kind))
+        if (body := functions.get(callee(inner))) is not None:
+            found.update(element_types(body, functions))
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return frozenset(found)
+
+
+def kinds(op: ir.Operation, functions: Functions) -> frozenset[str]:
+    """The composite kinds that `op` is made of; empty when it is not a composite."""
+    body = functions.get(callee(op))
+    if body is None:
+        return frozenset()
+    found = {str(body.attributes["lemur.composite"].value)}
+    for inner in body.regions[0].blocks[0].operations:
+        found |= kinds(inner.operation, functions)
+    return frozenset(found)
+
+
+def path_of(op: ir.Operation, functions: Functions) -> str:
+    """The module of the user's model that `op` belongs to."""
+    body = functions.get(callee(op))
+    if body is not None and "lemur.module_path" in body.attributes:
+        return str(body.attributes["lemur.module_path"].value)
+    return module_path(op.location)
+
+
+def why_illegal(op: ir.Operation, device: Device, functions: Functions) -> str:
+    """What of `op` the device cannot do; "" when it can run it."""
+    types = device.illegal_types & element_types(op, functions) if device.illegal_types else ()
+    if types:
+        return f"type {min(types)}"
+    named = device.illegal_kinds & kinds(op, functions) if device.illegal_kinds else ()
+    return f"kind {min(named)}" if named else ""
+
+
+class Legality:
+    """The devices each operation may go to under one system."""
+
+    def __init__(self, system: System, functions: Functions) -> None:
+        self._system = system
+        self._functions = functions
+
+    def pin(self, op: ir.Operation) -> str:
+        """The device `op` is pinned to, or "". Of several pins that match, the last holds."""
+        if op.name in ("lemur.transfer", "lemur.pin"):
+            return str(op.attributes["device"].value)
+        for result in op.results:
+            for use in result.uses:
+                if use.owner.operation.name == "lemur.pin":
+                    return str(use.owner.operation.attributes["device"].value)
+        path = path_of(op, self._functions)
+        matching = [device for glob, device in self._system.pins if matches(glob, path)]
+        return matching[-1] if matching else ""
+
+    def devices(self, op: ir.Operation) -> list[str]:
+        """Never empty: raises when a pin cannot be met, or when no device can run `op`."""
+        reasons = {
+            device.name: why_illegal(op, device, self._functions) for device in self._system.devices
+        }
+        legal = [name for name, reason in reasons.items() if not reason]
+        where = " ".join(filter(None, (path_of(op, self._functions), python_line(op.location))))
+        pinned = self.pin(op)
+        if pinned and pinned not in reasons:
+            raise UsageError(
+                f"pinned to '{pinned}', which is not one of the devices {list(reasons)}",
+                code="pin-unmatched",
+                where=where,
+                hint=_near(pinned, list(reasons)),
+            )
+        if pinned and reasons[pinned]:
+            raise UsageError(
+                f"'{_title(op, self._functions)}' is pinned to '{pinned}', which cannot run it: "
+                f"{reasons[pinned]}",
+                code="pin-illegal",
+                where=where,
+                hint=f"it can run on: {', '.join(legal) or 'none'}",
+            )
+        if not legal:
+            raise UnsupportedModelError(
+                f"no device can run '{_title(op, self._functions)}': "
+                + ", ".join(f"{name}: {reason}" for name, reason in reasons.items()),
+                code="no-legal-device",
+                where=where,
+                hint="add a device that can, such as --targets cpu",
+            )
+        return [pinned] if pinned else legal
+
+
+def matches(glob: str, path: str) -> bool:
+    """`encoder.*` and `encoder` both cover everything inside `encoder`."""
+    return bool(path) and (fnmatchcase(path, glob) or fnmatchcase(path, f"{glob}.*"))
+
+
+def check_pins(system: System, paths: Sequence[str]) -> None:
+    """A pin that names no module of the program is a mistake worth an error."""
+    for glob, _ in system.pins:
+        if not any(matches(glob, path) for path in paths):
+            raise UsageError(
+                f"pin '{glob}' matches no module of the model",
+                code="pin-unmatched",
+                hint=_near(glob, sorted({path for path in paths if path})),
+            )
+
+
+def _title(op: ir.Operation, functions: Functions) -> str:
+    return min(kinds(op, functions), default=op.name)
+
+
+def _near(wanted: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(wanted, known, 3, 0.5) or known[:5]
+    return f"there are: {', '.join(near)}" if near else ""

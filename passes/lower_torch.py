@@ -1,0 +1,24 @@
+"""Level `torch` to level `linalg`: what torch-mlir does, between passes of ours.
+
+At the end the module holds `linalg`, `tm_tensor`, `tensor`, `arith` and calls to
+composites; argument and result attributes are as they were.
+"""
+
+from lemurc.passes.base import Pass
+from lemurc.passes.convert_torch import ConvertTorch
+from lemurc.passes.finish_lowering import FinishLowering
+from lemurc.passes.fold_constant_casts import FoldConstantCasts
+from lemurc.passes.outline_composites import OutlineComposites
+from lemurc.passes.raise_patterns import RaisePatterns
+
+
+def lower_torch() -> list[Pass | str]:
+    """The steps, in order; a string is a pass of MLIR's or torch-mlir's."""
+    return [
+        RaisePatterns(),  # what models write out by hand gets its name
+        OutlineComposites(),  # meaning becomes calls, before anything decomposes
+        ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
+        FoldConstantCasts(),  # torch-mlir writes Python floats as f64
+        "func.func(canonicalize,cse)",
+        FinishLowering(),  # refuse what torch-mlir got wrong without a word
+    ]

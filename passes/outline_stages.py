@@ -1,0 +1,120 @@
+"""Turn every stage into a module of its own; what is left of an entry calls them.
+
+    func.func @main(%x, %w) {           module @stage0 { func.func @run(%x, %w) {...} }
+      %0 = ... {lemur.stage = 0}   ->   func.func private @stage0_run(...)
+      return %0                         func.func @main(%x, %w) {
+    }                                     %0 = call @stage0_run(%x, %w) {lemur.stage = @stage0}
+                                          return %0
+                                        } attributes {lemur.results = ["v0"]}
+
+A stage is self-contained: it holds the composites it calls (equal ones once, named by
+order of use, so that equal layers give equal text), clones of the free operations it
+reads, and takes activations first, then weights. Markers of the lemur dialect are gone.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from lemurc.passes import graph as graphs
+from lemurc.passes import system as systems
+from lemurc.passes.base import Pass
+from lemurc.passes.graph import Graph
+from lemurc.passes.placement_problem import seconds_on
+from lemurc.passes.stage_module import StageModule
+
+
+@dataclass(frozen=True)
+class OutlineStages(Pass):
+    name: ClassVar[str] = "outline-stages"
+
+    def run(self, module: ir.Operation) -> None:
+        system = systems.read(module)
+        functions = {graphs.symbol(op): op for op in graphs.functions(module)}
+        count = 0
+        for entry in graphs.entries(module):
+            if "lemur.results" not in entry.attributes:
+                count += _outline(entry, count, system, functions)
+        _erase_unused(functions)
+
+
+def _outline(
+    entry: ir.Operation,
+    first: int,
+    system: systems.System,
+    functions: dict[str, ir.Operation],
+) -> int:
+    graph = Graph(entry)
+    members: dict[int, list[int]] = {}
+    for index in graph.placeable:
+        number = graph.nodes[index].attributes["lemur.stage"].value
+        members.setdefault(number, []).append(index)
+    results = [graph.reference(value) for value in graph.terminator.operands]
+    known: dict[ir.Value, ir.Value] = {value: value for value in graph.arguments}
+    for offset, number in enumerate(sorted(members)):
+        nodes = members[number]
+        inputs = _inputs(graph, nodes)
+        outputs = _outputs(graph, nodes)
+        stage = StageModule(f"stage{first + offset}", graph, nodes, inputs, outputs, functions)
+        with ir.InsertionPoint(entry), ir.Location.unknown():
+            stage.emit(system)
+        with ir.InsertionPoint(graph.terminator), ir.Location.unknown():
+            call = stage.call([known[value] for value in inputs])
+            call.attributes["lemur.seconds"] = _predicted_seconds(graph, nodes, system)
+        known.update(zip(outputs, call.results, strict=True))
+    for position, value in enumerate(graph.terminator.operands):
+        graph.terminator.operands[position] = known[value]
+    for op in reversed(graph.nodes):
+        op.erase()
+    names = [ir.StringAttr.get(name) for name in results]
+    entry.attributes["lemur.results"] = ir.ArrayAttr.get(names)
+    return len(members)
+
+
+def _inputs(graph: Graph, nodes: list[int]) -> list[ir.Value]:
+    """What the stage reads from outside, in order of first use; weights last."""
+    made = {result for index in nodes for result in graph.nodes[index].results}
+    read = dict.fromkeys(value for index in nodes for value in graph.needs[index])
+    outside = [value for value in read if value not in made]
+    return sorted(outside, key=graph.is_weight)
+
+
+def _outputs(graph: Graph, nodes: list[int]) -> list[ir.Value]:
+    """What others read of the stage, in order of definition."""
+    inside = set(nodes)
+    return [
+        result
+        for index in nodes
+        for result in graph.nodes[index].results
+        if result in graph.returned or not inside.issuperset(graph.users[result])
+    ]
+
+
+def _predicted_seconds(graph: Graph, nodes: list[int], system: systems.System) -> ir.FloatAttr:
+    """On the stage's device; on the call, since equal stages of two devices are one module."""
+    ops = [graph.nodes[index] for index in nodes]
+    device = system.device(str(ops[0].attributes["lemur.device"].value))
+    return ir.FloatAttr.get(ir.F64Type.get(), sum(seconds_on(op, device) for op in ops))
+
+
+def _erase_unused(functions: dict[str, ir.Operation]) -> None:
+    """Drop the composites that only stages called: each stage has its own copy."""
+    keep: set[str] = set()
+
+    def mark(function: ir.Operation) -> None:
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            name = graphs.callee(op)
+            if name in functions and name not in keep:
+                keep.add(name)
+                mark(functions[name])
+            return ir.WalkResult.ADVANCE
+
+        function.walk(visit)
+
+    for function in functions.values():
+        if "lemur.composite" not in function.attributes:
+            mark(function)
+    for name, function in functions.items():
+        if "lemur.composite" in function.attributes and name not in keep:
+            function.erase()

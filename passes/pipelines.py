@@ -1,0 +1,28 @@
+"""The compiler's order, top to bottom. A step is one of our passes or upstream text."""
+
+from lemurc.passes.annotate_cost import AnnotateCost
+from lemurc.passes.form_stages import FormStages
+from lemurc.passes.outline_stages import OutlineStages
+from lemurc.passes.place import Place
+from lemurc.passes.schedule import Schedule
+from lemurc.passes.textual import Step
+
+LEVELS = (0, 1, 2, 3)
+"""Optimisation levels: 0 changes nothing but what later passes require."""
+
+
+def optimize(level: int = 2) -> list[Step]:
+    """Level L to level L, for every target at once."""
+    return [
+        AnnotateCost(),  # names values, so it comes after everything that makes new ones
+    ]
+
+
+def partition(objective: str = "latency", time_limit: float = 10.0) -> list[Step]:
+    """Level L to level S for the devices of the module's `lemur.system`."""
+    return [
+        Place(objective, time_limit),
+        FormStages(),
+        Schedule(),  # stages must exist: it orders them, and what is inside
+        OutlineStages(),
+    ]

@@ -1,0 +1,126 @@
+"""Decide which device runs which operation.
+
+    %1 = func.call @linear_0(...)   ->   %1 = func.call @linear_0(...) {lemur.device = "cuda"}
+
+Predicted time is compute (the roofline of each device, and one launch per operation)
+plus transfers (each value once to each device that needs it), within the memory,
+legality and pins of `lemur.system`. With one device there is nothing to decide.
+Otherwise a heuristic gives a valid answer, and OR-tools, where installed, improves it
+or proves it best, deterministically. `lemur.placement` on the function says why.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from lemurc.errors import UsageError
+from lemurc.passes import graph as graphs
+from lemurc.passes import system as systems
+from lemurc.passes.base import Pass
+from lemurc.passes.legality import Legality, check_pins, path_of
+from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate, first_assignment
+from lemurc.passes.placement_problem import build
+
+OBJECTIVES = ("latency", "throughput", "memory")
+
+
+@dataclass(frozen=True)
+class Place(Pass):
+    """`objective`: latency, throughput or memory. `time_limit`: seconds of search, counted
+    in the solver's own deterministic time, so that equal programs get equal plans."""
+
+    name: ClassVar[str] = "place"
+
+    objective: str = "latency"
+    time_limit: float = 10.0
+
+    def run(self, module: ir.Operation) -> None:
+        if self.objective not in OBJECTIVES:
+            raise UsageError(
+                f"unknown objective '{self.objective}'",
+                code="bad-option",
+                hint=f"one of {', '.join(OBJECTIVES)}",
+            )
+        system = systems.read(module)
+        functions = {graphs.symbol(op): op for op in graphs.functions(module)}
+        legality = Legality(system, functions)
+        placed = [graphs.Graph(entry) for entry in graphs.entries(module)]
+        paths = [path_of(op, functions) for graph in placed for op in graph.nodes]
+        check_pins(system, paths)
+        for graph in placed:
+            allowed = [legality.devices(graph.nodes[index]) for index in graph.placeable]
+            problem = build(graph, system, functions, allowed, self.objective)
+            assignment, solver = self._solve(problem, system)
+            for index, device in zip(graph.placeable, assignment, strict=True):
+                name = system.devices[device].name
+                graph.nodes[index].attributes["lemur.device"] = ir.StringAttr.get(name)
+            graph.function.attributes["lemur.placement"] = _explanation(
+                graph, system, legality, allowed, assignment, evaluate(problem, assignment), solver
+            )
+
+    def _solve(self, problem: Problem, system: systems.System) -> tuple[Assignment, str]:
+        if all(len(devices) == 1 for devices in problem.allowed):
+            return [devices[0] for devices in problem.allowed], "no choice"
+        incumbent = first_assignment(problem)
+        try:
+            from lemurc.passes.placement_solver import improve
+
+            improved, verdict = improve(problem, incumbent, self.time_limit)
+        except ImportError:
+            improved, verdict = incumbent, "heuristic"
+        if improved is None:
+            limits = ", ".join(f"{d.name}: {d.memory}" for d in system.devices)
+            weights = sum(weight.size for weight in problem.weights)
+            raise UsageError(
+                f"no placement fits the devices' memory: {weights} bytes of weights and up to "
+                f"{max(problem.live, default=0)} live bytes, against {limits}",
+                code="does-not-fit",
+                hint="add a device, a smaller batch, or a lower precision",
+            )
+        return improved, verdict
+
+
+def _explanation(
+    graph: graphs.Graph,
+    system: systems.System,
+    legality: Legality,
+    allowed: list[list[str]],
+    assignment: Assignment,
+    evaluation: Evaluation,
+    solver: str,
+) -> ir.DictAttr:
+    devices = {}
+    for number, device in enumerate(system.devices):
+        mine = [place for place, chosen in enumerate(assignment) if chosen == number]
+        if not mine:
+            continue
+        reasons: Counter[str] = Counter()
+        for place in mine:
+            op = graph.nodes[graph.placeable[place]]
+            if legality.pin(op):
+                reasons["pinned"] += 1
+            elif len(allowed[place]) == 1 and len(system.devices) > 1:
+                reasons["not legal elsewhere"] += 1
+            else:
+                reasons["cheapest"] += 1
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        devices[device.name] = ir.DictAttr.get(
+            {
+                "ops": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(mine)),
+                "seconds": _number(evaluation.seconds_by_device[number]),
+                "why": ir.StringAttr.get(why),
+            }
+        )
+    return ir.DictAttr.get(
+        {
+            "devices": ir.DictAttr.get(devices),
+            "seconds": _number(evaluation.seconds),
+            "solver": ir.StringAttr.get(solver),
+        }
+    )
+
+
+def _number(value: float) -> ir.FloatAttr:
+    return ir.FloatAttr.get(ir.F64Type.get(), float(f"{value:.4g}"))

@@ -1,0 +1,70 @@
+"""What the cost model expects of one call of each entry of a partitioned module."""
+
+from collections import defaultdict
+
+from torch_mlir import ir
+
+from lemurc.manifest import Prediction
+from lemurc.passes import graph as graphs
+from lemurc.passes import system as systems
+from lemurc.passes.graph import Graph
+from lemurc.passes.placement_problem import host_of, state_updates
+from lemurc.passes.sizes import Sizes
+
+
+def predict(module: ir.Module | ir.Operation) -> dict[str, Prediction]:
+    """Per entry: the time of its stages one after another, and of what crosses between them.
+
+    A value is sent once to each device that reads it; inputs start on the host and
+    results return there, when the system has a CPU.
+    """
+    operation = module.operation
+    system = systems.read(operation)
+    devices = {
+        graphs.symbol(op.operation): str(op.operation.attributes["lemur.device"].value)
+        for op in operation.regions[0].blocks[0].operations
+        if op.operation.name == "builtin.module"
+    }
+    return {
+        graphs.symbol(entry): _predict(Graph(entry), system, devices)
+        for entry in graphs.entries(operation)
+    }
+
+
+def _predict(graph: Graph, system: systems.System, devices: dict[str, str]) -> Prediction:
+    host = host_of(system)
+    sizes = Sizes(graph.function)
+    seconds: defaultdict[str, float] = defaultdict(float)
+    where: dict[ir.Value, str | None] = {
+        value: host for value, name in graph.arguments.items() if name.startswith("input:")
+    }
+    wanted: dict[ir.Value, set[str]] = defaultdict(set)
+    for call in graph.nodes:
+        device = devices[str(call.attributes["lemur.stage"].value)]
+        seconds[device] += call.attributes["lemur.seconds"].value
+        where.update(dict.fromkeys(call.results, device))
+        for value in call.operands:
+            wanted[value].add(device)
+    for value, states in state_updates(graph).items():
+        for state in states:
+            wanted[value] |= wanted[state]
+    kept = state_updates(graph)
+    for value in graph.returned:
+        if host is not None and value not in kept:
+            wanted[value].add(host)
+    transfer_seconds, moved, crossings = 0.0, 0, 0
+    for value, readers in wanted.items():
+        source = where.get(value)
+        if source is None:
+            continue
+        for reader in sorted(readers - {source}):
+            size = sizes.bytes(value)
+            transfer_seconds += system.link(source, reader).seconds(size)
+            moved += size
+            crossings += 1
+    return Prediction(
+        seconds=sum(seconds.values()) + transfer_seconds,
+        transfer_bytes=moved,
+        crossings=crossings,
+        seconds_by_device=dict(seconds),
+    )

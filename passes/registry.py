@@ -1,0 +1,41 @@
+"""Every pass by name, imported when it is asked for."""
+
+import difflib
+import importlib
+
+from lemurc.errors import UsageError
+from lemurc.passes.base import Pass
+
+PASSES = {
+    "annotate-cost": "annotate_cost:AnnotateCost",
+    "convert-torch": "convert_torch:ConvertTorch",
+    "finish-lowering": "finish_lowering:FinishLowering",
+    "fold-constant-casts": "fold_constant_casts:FoldConstantCasts",
+    "form-stages": "form_stages:FormStages",
+    "outline-composites": "outline_composites:OutlineComposites",
+    "outline-stages": "outline_stages:OutlineStages",
+    "place": "place:Place",
+    "raise-patterns": "raise_patterns:RaisePatterns",
+    "schedule": "schedule:Schedule",
+    "verify-lemur": "verify_lemur:VerifyLemur",
+}
+"""Name -> module in `lemurc.passes` and class."""
+
+
+def find(name: str) -> type[Pass] | None:
+    """The class of our pass `name`; None when it is not one of ours."""
+    if name not in PASSES:
+        return None
+    module, _, symbol = PASSES[name].partition(":")
+    found: type[Pass] = getattr(importlib.import_module(f"lemurc.passes.{module}"), symbol)
+    return found
+
+
+def unknown(name: str) -> UsageError:
+    """The error for a name that is neither ours nor upstream's."""
+    near = difflib.get_close_matches(name, PASSES, 1)
+    return UsageError(
+        f"no pass is called '{name}'",
+        code="unknown-pass",
+        hint=f"did you mean '{near[0]}'?" if near else f"ours: {', '.join(PASSES)}",
+    )

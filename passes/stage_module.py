@@ -1,0 +1,214 @@
+"""Build the module of one stage from nodes of an entry function."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from torch_mlir import ir
+
+from lemurc.dialects.lemur import MARKERS
+from lemurc.passes import graph as graphs
+from lemurc.passes.annotate_cost import counts
+from lemurc.passes.graph import Graph
+from lemurc.passes.system import System
+
+
+class StageModule:
+    """One stage: `emit` makes its module and declaration, `call` calls the latter."""
+
+    def __init__(
+        self,
+        name: str,
+        graph: Graph,
+        nodes: Sequence[int],
+        inputs: Sequence[ir.Value],
+        outputs: Sequence[ir.Value],
+        functions: Mapping[str, ir.Operation],
+    ) -> None:
+        self.name = name
+        self._graph = graph
+        self._nodes = nodes
+        self._inputs = inputs
+        self._outputs = outputs
+        self._functions = functions
+        self._symbols: dict[str, str] = {}
+        self._same: dict[str, str] = {}
+        self._kinds: Counter[str] = Counter()
+
+    def emit(self, system: System) -> None:
+        """At the current insertion point: `module @name {...}` and `func private @name_run`."""
+        module = ir.Module.create().operation
+        stage = module.clone(ir.InsertionPoint.current).operation
+        device = str(self._graph.nodes[self._nodes[0]].attributes["lemur.device"].value)
+        stage.attributes["sym_name"] = ir.StringAttr.get(self.name)
+        stage.attributes["lemur.device"] = ir.StringAttr.get(device)
+        stage.attributes["lemur.target"] = ir.StringAttr.get(system.device(device).target)
+        stage.attributes["lemur.cost"] = self._cost()
+        stage.attributes["lemur.ops"] = counts(**self._op_counts())
+        run = _function("run", self._type(), stage.regions[0].blocks[0])
+        run.attributes["arg_attrs"] = self._argument_attributes()
+        run.attributes["res_attrs"] = ir.ArrayAttr.get(
+            [_value_name(self._graph.reference(value)) for value in self._outputs]
+        )
+        self._fill(run, stage)
+        declaration = _function(f"{self.name}_run", self._type(), None)
+        declaration.attributes["sym_visibility"] = ir.StringAttr.get("private")
+
+    def call(self, operands: Sequence[ir.Value]) -> ir.Operation:
+        return ir.Operation.create(
+            "func.call",
+            results=[value.type for value in self._outputs],
+            operands=list(operands),
+            attributes={
+                "callee": ir.FlatSymbolRefAttr.get(f"{self.name}_run"),
+                "lemur.stage": ir.FlatSymbolRefAttr.get(self.name),
+            },
+        )
+
+    def _type(self) -> ir.FunctionType:
+        return ir.FunctionType.get(
+            [value.type for value in self._inputs], [value.type for value in self._outputs]
+        )
+
+    def _argument_attributes(self) -> ir.ArrayAttr:
+        attributes = []
+        for value in self._inputs:
+            reference = self._graph.reference(value)
+            if self._graph.is_weight(value):
+                name = ir.StringAttr.get(reference.removeprefix("param:"))
+                attributes.append(ir.DictAttr.get({"lemur.param": name}))
+            else:
+                attributes.append(_value_name(reference))
+        return ir.ArrayAttr.get(attributes)
+
+    def _cost(self) -> ir.DictAttr:
+        """Sums over the operations; live bytes are the largest."""
+        costs = [
+            {named.name: named.attr.value for named in op.attributes["lemur.cost"]}
+            for op in (self._graph.nodes[index] for index in self._nodes)
+            if "lemur.cost" in op.attributes
+        ]
+        total = {
+            key: sum(cost[key] for cost in costs)
+            for key in ("flops", "bytes_read", "bytes_written")
+        }
+        return counts(**total, live_bytes=max((cost["live_bytes"] for cost in costs), default=0))
+
+    def _op_counts(self) -> dict[str, int]:
+        """Composites by kind, those inside a fused one too; other operations by name."""
+        found: Counter[str] = Counter()
+
+        def count(op: ir.Operation) -> None:
+            body = self._functions.get(graphs.callee(op))
+            if body is None:
+                found[op.name.rpartition(".")[2]] += 1
+            elif body.attributes["lemur.composite"].value == "fused":
+                for inner in body.regions[0].blocks[0].operations:
+                    if inner.operation.name not in ("func.return", *graphs.FREE):
+                        count(inner.operation)
+            else:
+                found[str(body.attributes["lemur.composite"].value)] += 1
+
+        for index in self._nodes:
+            if self._graph.nodes[index].name not in MARKERS:
+                count(self._graph.nodes[index])
+        return dict(sorted(found.items()))
+
+    def _fill(self, run: ir.Operation, stage: ir.Operation) -> None:
+        block = run.regions[0].blocks[0]
+        inside: dict[ir.Value, ir.Value] = dict(zip(self._inputs, block.arguments, strict=True))
+
+        def add(index: int) -> None:
+            for value in self._graph.reads[index]:
+                source = self._graph.producer.get(value)
+                if value not in inside and source is not None:
+                    add(source)
+            op = self._graph.nodes[index]
+            if op.name in MARKERS:
+                inside[op.results[0]] = inside[op.operands[0]]
+                return
+            clone = op.clone(ir.InsertionPoint(block)).operation
+            _remap(clone, inside)
+            _strip(clone)
+            self._localise_calls(clone, stage)
+            inside.update(zip(op.results, clone.results, strict=True))
+
+        for index in self._nodes:
+            add(index)
+        with ir.InsertionPoint(block):
+            ir.Operation.create("func.return", operands=[inside[value] for value in self._outputs])
+
+    def _localise_calls(self, op: ir.Operation, stage: ir.Operation) -> None:
+        """Make calls in `op` refer to a copy of the composite inside `stage`."""
+
+        def visit(inner: ir.Operation) -> ir.WalkResult:
+            name = graphs.callee(inner)
+            if name in self._functions:
+                local = self._symbols.get(name) or self._copy(name, stage)
+                inner.attributes["callee"] = ir.FlatSymbolRefAttr.get(local)
+            return ir.WalkResult.ADVANCE
+
+        op.walk(visit)
+
+    def _copy(self, name: str, stage: ir.Operation) -> str:
+        body = stage.regions[0].blocks[0]
+        copy = self._functions[name].clone(ir.InsertionPoint(body)).operation
+        self._localise_calls(copy, stage)
+        kind = str(copy.attributes["lemur.composite"].value)
+        text = _anonymous_text(copy)
+        if text in self._same:
+            copy.erase()
+        else:
+            self._same[text] = f"{kind}_{self._kinds[kind]}"
+            self._kinds[kind] += 1
+            copy.attributes["sym_name"] = ir.StringAttr.get(self._same[text])
+        self._symbols[name] = self._same[text]
+        return self._same[text]
+
+
+def _function(name: str, kind: ir.FunctionType, block: ir.Block | None) -> ir.Operation:
+    """A `func.func` with an empty body in `block`, or a declaration where we stand."""
+    function = ir.Operation.create(
+        "func.func",
+        attributes={"sym_name": ir.StringAttr.get(name), "function_type": ir.TypeAttr.get(kind)},
+        regions=1,
+        ip=ir.InsertionPoint(block) if block is not None else None,
+    )
+    if block is not None:
+        ir.Block.create_at_start(function.regions[0], kind.inputs)
+    return function
+
+
+def _value_name(reference: str) -> ir.DictAttr:
+    return ir.DictAttr.get({"lemur.value": ir.StringAttr.get(reference)})
+
+
+def _remap(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> None:
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        for position, value in enumerate(inner.operands):
+            if value in values:
+                inner.operands[position] = values[value]
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+
+
+def _strip(op: ir.Operation) -> None:
+    for name in [named for named in op.attributes if named.startswith("lemur.")]:
+        if name != "lemur.kernel":
+            del op.attributes[name]
+
+
+def _anonymous_text(function: ir.Operation) -> str:
+    """Equal for functions that differ in name and origin only."""
+    kept = {
+        name: function.attributes[name]
+        for name in ("sym_name", "lemur.module_path")
+        if name in function.attributes
+    }
+    function.attributes["sym_name"] = ir.StringAttr.get("_")
+    if "lemur.module_path" in kept:
+        del function.attributes["lemur.module_path"]
+    text = str(function)
+    for name, attribute in kept.items():
+        function.attributes[name] = attribute
+    return text

@@ -1,0 +1,144 @@
+"""The devices of this machine, under names like `cpu:0` and `vulkan:0`.
+
+`cpu:N` exists for every N: logical CPU devices, each with queue and timelines of its
+own. IREE has one pool of CPU worker threads per process, which they share.
+"""
+
+import ctypes
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from lemurc.errors import DeviceError
+from lemurc.runtime import cpu_features
+from lemurc.runtime.iree_errors import summary, translated
+
+DRIVERS = {
+    "cpu": "local-task",
+    "vmvx": "local-task",
+    "cuda": "cuda",
+    "rocm": "hip",
+    "vulkan": "vulkan",
+    "metal": "metal",
+}
+"""IREE's driver for each kind of target."""
+
+_HOST_TARGETS = ("cpu", "vmvx")
+_lock = threading.Lock()
+_opened: dict[str, Any] = {}
+_found: dict[str, tuple[list[dict[str, Any]], str]] = {}
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What is here: `names` by target, `why_not` for targets without a device."""
+
+    names: dict[str, tuple[str, ...]]
+    descriptions: dict[str, str] = field(default_factory=dict)
+    why_not: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OpenDevice:
+    """A device in use. `is_host`: its buffers are host memory that other CPUs may read."""
+
+    name: str
+    target: str
+    description: str
+    hal: Any
+    is_host: bool
+
+
+def discover(targets: tuple[str, ...] = tuple(DRIVERS)) -> Inventory:
+    """Look for devices of `targets`; a driver that is missing is a reason, not an error."""
+    names: dict[str, tuple[str, ...]] = {}
+    descriptions: dict[str, str] = {}
+    why_not: dict[str, str] = {}
+    for target in targets:
+        if target in _HOST_TARGETS:
+            names[target] = (f"{target}:0",)
+            descriptions[f"{target}:0"] = _describe_cpu()
+            continue
+        entries, reason = _query(target)
+        if reason:
+            why_not[target] = reason
+        names[target] = tuple(f"{target}:{k}" for k in range(len(entries)))
+        for name, entry in zip(names[target], entries, strict=True):
+            descriptions[name] = str(entry["name"])
+    return Inventory(names, descriptions, why_not)
+
+
+def is_software(description: str) -> bool:
+    """A Vulkan driver that computes on the CPU, far slower than IREE's own CPU code."""
+    return any(name in description.lower() for name in ("llvmpipe", "lavapipe", "swiftshader"))
+
+
+def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
+    """Open a device by name; DeviceError when it is not there.
+
+    A `synchronous` CPU device runs work in the calling thread: for graphs so small
+    that waking a worker costs more than the work.
+    """
+    target, _, number = name.partition(":")
+    is_host = target in _HOST_TARGETS
+    driver = "local-sync" if synchronous and is_host else DRIVERS.get(target, "")
+    key = f"{driver} {name}"
+    with _lock:
+        if key not in _opened:
+            with translated("open a device", name):
+                _opened[key] = _immortal(_create(target, int(number or 0), driver, name))
+    description = _describe_cpu() if is_host else str(_query(target)[0][int(number or 0)]["name"])
+    return OpenDevice(name, target, description, _opened[key], is_host)
+
+
+def _create(target: str, number: int, driver: str, name: str) -> Any:
+    from iree.runtime import get_driver
+
+    if target in _HOST_TARGETS:
+        return get_driver(driver).create_default_device()
+    entries, reason = _query(target)
+    if number >= len(entries):
+        raise DeviceError(
+            f"there is no device {name}: {reason or f'only {len(entries)} of its kind found'}",
+            code="no-device",
+            where=name,
+            hint="`lemurc devices` lists what is here",
+        )
+    return get_driver(driver).create_device(entries[number]["device_id"])
+
+
+def _immortal(device: Any) -> Any:
+    """Keep `device` until the process ends, whatever is torn down first.
+
+    In IREE 3.13 buffers and semaphores that outlive their local-task device crash the
+    interpreter at exit, and results may outlive every session.
+    """
+    from iree.runtime import _binding
+
+    _binding.disable_leak_checker()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(device))
+    return device
+
+
+def _query(target: str) -> tuple[list[dict[str, Any]], str]:
+    """The driver's devices and, when there are none, why."""
+    if target not in _found:
+        _found[target] = _ask_driver(DRIVERS.get(target, target))
+    return _found[target]
+
+
+def _ask_driver(driver: str) -> tuple[list[dict[str, Any]], str]:
+    from iree.runtime import get_driver, query_available_drivers
+
+    if driver not in query_available_drivers():
+        return [], f"this IREE runtime has no driver {driver!r}"
+    try:
+        entries = list(get_driver(driver).query_available_devices())
+    except Exception as error:
+        return [], summary(error)
+    return entries, "" if entries else f"the {driver} driver found no device"
+
+
+def _describe_cpu() -> str:
+    archs = cpu_features.supported_archs()
+    return archs[0] if archs else "cpu"

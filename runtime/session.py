@@ -1,0 +1,343 @@
+"""Running an artifact.
+
+    session = lemurc.load("model.lemur")
+    y = session(x)                      # function `main`
+    y = session.prefill(tokens)         # any other entry point
+
+NumPy in, NumPy out; torch tensors in, torch tensors out; DLPack objects in.
+"""
+
+import contextlib
+import os
+import threading
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from lemurc.errors import DeviceError, UsageError
+from lemurc.manifest import Plan
+from lemurc.pytree import unflatten
+from lemurc.runtime.artifact import Artifact
+from lemurc.runtime.boundary import to_arrays, to_torch
+from lemurc.runtime.devices import OpenDevice, open_device
+from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.placement import (
+    Choice,
+    LemurcWarning,
+    Placement,
+    choose,
+    modules_for,
+)
+from lemurc.runtime.program import Program, compile_program
+from lemurc.runtime.report import placement_of
+from lemurc.runtime.signature import Signature
+from lemurc.runtime.state import State
+
+_nothing = contextlib.nullcontext()
+
+TINY_OPS = 200_000
+TINY_BYTES = 1 << 20
+"""Up to here one thread is done before a second one is awake."""
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    devices: Sequence[str] | None = None,
+    strict: bool = False,
+    check_weights: bool = True,
+) -> "Session":
+    """Open the artifact at `path` and load it on the devices that are here.
+
+    `devices` restricts the choice: "cpu", "vulkan:0". When the preferred plan cannot
+    run the next one does, with a LemurcWarning; `strict` makes that a DeviceError.
+    `check_weights=False` skips the hash of the weights.
+    """
+    return Session(Artifact.open(path, check_weights=check_weights), devices, strict)
+
+
+class EntryPoint:
+    """A function of the artifact, bound to a session; call it."""
+
+    def __init__(self, session: "Session", name: str) -> None:
+        self._session = session
+        self._name = name
+
+    def __call__(self, *args: Any, outputs: str | None = None, **kwargs: Any) -> Any:
+        return self._session.call(self._name, args, kwargs, outputs)
+
+
+class Session:
+    """An artifact on devices, with state of its own. Calls may come from any thread;
+    those of a model with state run one after the other."""
+
+    def __init__(
+        self, artifact: Artifact, devices: Sequence[str] | None = None, strict: bool = False
+    ) -> None:
+        self.artifact = artifact
+        self.manifest = artifact.manifest
+        self._wanted = [devices] if isinstance(devices, str) else devices
+        self._strict = strict
+        self._failed: frozenset[str] = frozenset()
+        self._signatures = {
+            name: Signature(name, function) for name, function in self.manifest.functions.items()
+        }
+        self._entries = {name: EntryPoint(self, name) for name in self.manifest.functions}
+        self._state = State(artifact) if self.manifest.state else None
+        self._serial = threading.RLock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._closed = False
+        self._settle()
+
+    # Calling
+
+    def __call__(self, *args: Any, outputs: str | None = None, **kwargs: Any) -> Any:
+        return self.call("main", args, kwargs, outputs)
+
+    def __getattr__(self, name: str) -> Any:
+        entries = self.__dict__.get("_entries", {})
+        if name in entries:
+            return entries[name]
+        raise AttributeError(
+            f"this session has no attribute {name!r}; its functions are {', '.join(entries)}"
+        )
+
+    def call(
+        self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: str | None
+    ) -> Any:
+        """Run `function`; with outputs="device" results stay where they were computed."""
+        signature = self._signature(function)
+        if outputs not in (None, "device"):
+            raise UsageError(f'outputs must be "device" or None, got {outputs!r}')
+        leaves = signature.bind(args, kwargs)
+        arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
+        signature.check(arrays)
+        on_device = outputs == "device"
+        if self._state is None:
+            results = self._run(function, arrays, on_device)
+        else:
+            with self._serial:
+                results = self._run(function, arrays, on_device)
+        if torch_device is not None and not on_device:
+            results = [to_torch(result, torch_device) for result in results]
+        return unflatten(signature.function.out_tree, results)
+
+    def run_async(self, *args: Any, function: str = "main", **kwargs: Any) -> "Future[Any]":
+        """Queue a call; inputs are copied, so the caller may reuse them at once."""
+        signature = self._signature(function)
+        leaves = signature.bind(args, kwargs)
+        arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
+        signature.check(arrays)
+        own = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
+
+        def run() -> Any:
+            with self._serial if self._state is not None else _nothing:
+                results = self._run(function, own, False)
+            if torch_device is not None:
+                results = [to_torch(result, torch_device) for result in results]
+            return unflatten(signature.function.out_tree, results)
+
+        if self._pool is None:
+            with self._serial:
+                workers = 1 if self._state is not None else 4
+                self._pool = self._pool or ThreadPoolExecutor(workers, "lemurc")
+        return self._pool.submit(run)
+
+    def _run(self, function: str, arrays: list[Any], on_device: bool) -> list[Any]:
+        while True:
+            programs = self._programs
+            try:
+                return programs[function].run(arrays, self._state, on_device)
+            except DeviceError as error:
+                self._abandon(programs, error)
+
+    # State
+
+    def state(self) -> dict[str, np.ndarray]:
+        """A copy of every state variable."""
+        with self._serial:
+            return self._state.arrays() if self._state is not None else {}
+
+    def load_state(self, values: dict[str, np.ndarray]) -> None:
+        """Continue from what `state()` returned, here or in another session."""
+        with self._serial:
+            if self._state is not None:
+                self._state.load(values)
+            elif values:
+                raise UsageError("this model has no state to load")
+
+    def reset(self) -> None:
+        """Back to the state the model was compiled with."""
+        with self._serial:
+            if self._state is not None:
+                self._state.reset()
+
+    def copy(self) -> "Session":
+        """A session that shares code and weights and continues on its own from here."""
+        self._check_open()
+        twin = Session.__new__(Session)
+        with self._serial:
+            twin.__dict__.update(self.__dict__)
+            twin._state = self._state.copy() if self._state is not None else None
+        twin._entries = {name: EntryPoint(twin, name) for name in self.manifest.functions}
+        twin._serial = threading.RLock()
+        twin._pool = None
+        return twin
+
+    # What runs where
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return tuple(self.manifest.functions)
+
+    @property
+    def plan(self) -> Plan:
+        return self._choice.plan
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return tuple(device.name for device in self._devices.values())
+
+    @property
+    def placement(self) -> dict[str, Placement]:
+        """What runs where, for each function."""
+        return {
+            name: placement_of(self.manifest, self._choice, name, self._devices, self._executors)
+            for name in self.manifest.functions
+        }
+
+    def placement_line(self, function: str | None = None) -> str:
+        """One line of `placement`: `cuda:0 391/412 ops, 96% of predicted time; ...`."""
+        name = function or ("main" if "main" in self.manifest.functions else self.functions[0])
+        return self.placement[name].line()
+
+    # Loading
+
+    def _settle(self) -> None:
+        """Load the best plan that works here, passing over devices that fail."""
+        while True:
+            self._choice = choose(self.manifest, self._wanted, self._failed)
+            self._tell(self._choice)
+            opened: OpenDevice | None = None
+            try:
+                self._devices = {}
+                for device in self._choice.plan.devices:
+                    opened = open_device(
+                        self._choice.bound[device.name], synchronous=self._is_tiny(self._choice)
+                    )
+                    self._devices[device.name] = opened
+                self._executors = self._load_stages()
+                break
+            except DeviceError as error:
+                name = error.where if error.where in self._choice.bound.values() else ""
+                if self._strict or not name:
+                    raise
+                self._failed |= {name}
+                self._warn(error.message)
+        self._programs: dict[str, Program] = {
+            name: compile_program(
+                self.artifact, function, self._choice.plan.steps[name], self._devices,
+                self._executors,
+            )
+            for name, function in self.manifest.functions.items()
+        }  # fmt: skip
+
+    def _load_stages(self) -> dict[tuple[str, str], StageExecutor]:
+        executors: dict[tuple[str, str], StageExecutor] = {}
+        for steps in self._choice.plan.steps.values():
+            for step in steps:
+                if (step.stage, step.device) not in executors:
+                    executors[step.stage, step.device] = self._load_stage(step.stage, step.device)
+        return executors
+
+    def _load_stage(self, name: str, planned: str) -> StageExecutor:
+        stage, device = self.manifest.stages[name], self._devices[planned]
+        candidates = modules_for(stage, device.target)
+        for module in candidates[:-1]:
+            try:
+                return StageExecutor(self.artifact, name, stage, module, device)
+            except DeviceError:
+                raise
+            except Exception:
+                continue  # made for another chip of this kind
+        return StageExecutor(self.artifact, name, stage, candidates[-1], device)
+
+    def _is_tiny(self, choice: Choice) -> bool:
+        if len(choice.plan.devices) != 1:
+            return False
+        costs = [
+            self.manifest.stages[step.stage].cost
+            for steps in choice.plan.steps.values()
+            for step in steps
+        ]
+        moved = [cost.bytes_read + cost.bytes_written for cost in costs]
+        return all(moved) and sum(moved) <= TINY_BYTES and sum(c.flops for c in costs) <= TINY_OPS
+
+    def _abandon(self, programs: dict[str, Program], error: DeviceError) -> None:
+        """Go on without the device that failed in a call, or raise `error`."""
+        with self._serial:
+            if self._programs is not programs:
+                return  # another thread has done it
+            names = [name for name in error.where.split(", ") if name in self.devices]
+            if self._strict or len(names) != 1:
+                raise error
+            self._failed |= {names[0]}
+            self._warn(error.message)
+            self._settle()
+
+    def _tell(self, choice: Choice) -> None:
+        if not choice.passed_over or self._failed or self._wanted is not None:
+            return
+        reason = "; ".join(choice.passed_over)
+        if self._strict:
+            raise DeviceError(
+                f"the preferred plan cannot run: {reason}",
+                code="plan-not-available",
+                where=str(self.artifact.path),
+                hint="make the device available, or load without strict",
+            )
+        used = ", ".join(choice.bound.values())
+        self._warn(f"{reason}; running on {used} instead")
+
+    def _warn(self, message: str) -> None:
+        warnings.warn(message, LemurcWarning, stacklevel=5)
+
+    # Ending
+
+    def close(self) -> None:
+        """Let go of code, weights and state. Results stay valid; closing twice is fine."""
+        with self._serial:
+            self._closed = True
+            if self._pool is not None:
+                self._pool.shutdown(wait=True)
+            self._programs, self._executors, self._state = {}, {}, None
+            self.artifact.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _signature(self, function: str) -> Signature:
+        self._check_open()
+        if function not in self._signatures:
+            raise UsageError(
+                f"this artifact has no function {function!r}",
+                code="unknown-function",
+                hint=f"its functions are {', '.join(self._signatures)}",
+            )
+        return self._signatures[function]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("this session is closed", code="session-closed")

@@ -1,0 +1,77 @@
+"""Session state: values that live from call to call, on the devices that use them."""
+
+from typing import Any
+
+import numpy as np
+
+from lemurc.errors import InputError
+from lemurc.manifest import Weight
+from lemurc.runtime.artifact import Artifact
+from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.transport import fetch_now
+
+
+class Resident:
+    """One value of one state variable. It never changes, so sessions may share it."""
+
+    def __init__(self, dtype: np.dtype, host: np.ndarray | None = None) -> None:
+        self.dtype = dtype
+        self.host = host
+        self.views: dict[str, tuple[OpenDevice, Any]] = {}
+
+    def array(self) -> np.ndarray:
+        """The value in host memory; not to be written to."""
+        if self.host is None:
+            device, view = next(iter(self.views.values()))
+            self.host = fetch_now(view, device, self.dtype)
+        return self.host
+
+
+class State:
+    """The state variables of one session by name."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
+        self._specs: dict[str, Weight] = {
+            name: artifact.manifest.weights[name] for name in artifact.manifest.state
+        }
+        self.residents: dict[str, Resident] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        self.residents = {
+            name: Resident(np.dtype(spec.dtype), self._artifact.weight(name))
+            for name, spec in self._specs.items()
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: resident.array().copy() for name, resident in self.residents.items()}
+
+    def load(self, values: dict[str, np.ndarray]) -> None:
+        """Replace all variables, or none when a value does not fit."""
+        if set(values) != set(self._specs):
+            missing = sorted(set(self._specs) - set(values))
+            extra = sorted(set(values) - set(self._specs))
+            raise InputError(
+                f"other state than the model's: missing {missing}, unexpected {extra}",
+                code="state-mismatch",
+                hint="pass what session.state() returned",
+            )
+        loaded = {}
+        for name, spec in self._specs.items():
+            array = np.asarray(values[name])
+            if str(array.dtype) != spec.dtype or array.shape != spec.shape:
+                raise InputError(
+                    f"state {name!r} is {array.dtype}{list(array.shape)}, "
+                    f"expected {spec.dtype}{list(spec.shape)}",
+                    code="state-mismatch",
+                    hint="pass what session.state() of the same model returned",
+                )
+            loaded[name] = Resident(array.dtype, np.array(array, order="C"))
+        self.residents = loaded
+
+    def copy(self) -> "State":
+        twin = State.__new__(State)
+        twin._artifact, twin._specs = self._artifact, self._specs
+        twin.residents = dict(self.residents)
+        return twin

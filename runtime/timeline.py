@@ -1,0 +1,61 @@
+"""Order on and between devices: a value only grows, and work waits for points of it.
+
+Each device in a call has two timelines, one for stages and one for copies, so that a
+transfer overlaps with the next stage. Work on one timeline runs in order; across
+timelines only where data flows.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.iree_errors import translated
+
+_POLL_NS = 200_000_000
+
+
+class Timeline:
+    def __init__(self, device: OpenDevice) -> None:
+        import iree.runtime as rt
+
+        self.device = device
+        self.semaphore = device.hal.create_semaphore(0)
+        self.value = 0
+        self._fence = rt.HalFence
+        self._nothing = rt.HalFence(1)
+
+    def advance(self) -> Any:
+        """The fence that the next piece of work signals."""
+        self.value += 1
+        return self._fence.create_at(self.semaphore, self.value)
+
+    def after(self, points: "Iterable[Point | None]", started_at: int) -> Any:
+        """The fence the next piece of work waits for: `points` and the work before it.
+
+        `started_at` is the value when the call began; what came before is done.
+        """
+        latest: dict[Timeline, int] = {}
+        if self.value > started_at:
+            latest[self] = self.value
+        for point in points:
+            if point is not None and latest.get(point[0], 0) < point[1]:
+                latest[point[0]] = point[1]
+        if not latest:
+            return self._nothing
+        if len(latest) == 1:
+            [(timeline, value)] = latest.items()
+            return self._fence.create_at(timeline.semaphore, value)
+        fence = self._fence(len(latest))
+        for timeline, value in latest.items():
+            fence.insert(timeline.semaphore, value)
+        return fence
+
+    def wait(self) -> None:
+        """Block until all work so far is done; raises what the device reported."""
+        with translated("run", self.device.name):
+            # In slices, so that ^C is noticed.
+            while not self.semaphore.wait(self.value, timeout=_POLL_NS):
+                pass
+
+
+Point = tuple[Timeline, int]

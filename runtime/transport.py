@@ -1,0 +1,185 @@
+"""Bytes between host memory and devices, and between two devices.
+
+CPU devices share host memory, so between them nothing moves. Every other device is
+reached through a staging buffer it owns, mapped for the host and imported by a CPU
+device: its copies on both sides are queued work, so nobody waits on the host.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lemurc.runtime.devices import OpenDevice, open_device
+from lemurc.runtime.iree_errors import translated
+from lemurc.runtime.timeline import Point, Timeline
+
+ALIGNMENT = 64
+"""Code for CPUs may assume it of every buffer."""
+
+_IMPORT_BYTES = 1 << 16
+"""Below this, copying is as cheap as importing."""
+
+
+class _Flags:
+    """IREE's bit sets as integers, made once."""
+
+    def __init__(self) -> None:
+        from iree.runtime import BufferUsage as Usage
+        from iree.runtime import MemoryType as Memory
+
+        self.host_memory = int(Memory.HOST_LOCAL) | int(Memory.DEVICE_VISIBLE)
+        self.staging_memory = self.host_memory | int(Memory.HOST_COHERENT)
+        self.staging_usage = int(Usage.TRANSFER) | int(Usage.MAPPING)
+        self.host_usage = int(Usage.DEFAULT) | int(Usage.MAPPING)
+        self.mappable_memory = int(Memory.DEVICE_LOCAL) | int(Memory.HOST_VISIBLE)
+        self.device_memory = int(Memory.DEVICE_LOCAL)
+        self.device_usage = int(Usage.DEFAULT) | int(Usage.TRANSFER)
+
+
+_flags: _Flags | None = None
+
+
+def flags() -> _Flags:
+    global _flags
+    if _flags is None:
+        _flags = _Flags()
+    return _flags
+
+
+class Staging:
+    """`size` bytes that both the host and `device` can reach."""
+
+    def __init__(self, device: OpenDevice, size: int) -> None:
+        bits = flags()
+        self.size = size
+        with translated("allocate a staging buffer", device.name):
+            self.buffer = device.hal.allocator.allocate_buffer(
+                bits.staging_memory, bits.staging_usage, size
+            )
+            self._mapping = self.buffer.map()
+            self.bytes: np.ndarray = self._mapping.asarray((size,), np.dtype(np.uint8))
+        self._imported: dict[str, Any] = {}
+
+    def on_host(self, cpu: OpenDevice) -> Any:
+        """The same bytes as a buffer of a CPU device."""
+        if cpu.name not in self._imported:
+            bits = flags()
+            self._imported[cpu.name] = cpu.hal.allocator.import_host_allocation(
+                self.bytes, bits.host_memory, bits.host_usage
+            )
+        return self._imported[cpu.name]
+
+
+class Lane:
+    """One place of a program where a value crosses; its buffers serve call after call."""
+
+    def __init__(self) -> None:
+        self._staging: dict[str, Staging] = {}
+        self._target: tuple[int, Any] | None = None
+
+    def staging(self, device: OpenDevice, size: int) -> Staging:
+        known = self._staging.get(device.name)
+        if known is None or known.size != size:
+            known = self._staging[device.name] = Staging(device, size)
+        return known
+
+    def target(self, device: OpenDevice, size: int, fresh: bool) -> Any:
+        """A buffer on `device`: a `fresh` one when the value may outlive the call."""
+        if fresh or self._target is None or self._target[0] != size:
+            bits = flags()
+            memory = bits.mappable_memory if device.is_host else bits.device_memory
+            usage = bits.host_usage if device.is_host else bits.device_usage
+            with translated("allocate memory", device.name):
+                buffer = device.hal.allocator.allocate_buffer(memory, usage, size)
+            if fresh:
+                return buffer
+            self._target = (size, buffer)
+        return self._target[1]
+
+
+def host_view(array: np.ndarray, device: OpenDevice, element: int, copy: bool) -> tuple[Any, bool]:
+    """A buffer view on a CPU device, and whether it is the caller's own memory."""
+    import iree.runtime as rt
+
+    bits = flags()
+    if not array.flags.c_contiguous:
+        array = np.array(array, order="C")
+    allocator = device.hal.allocator
+    if (
+        not copy
+        and array.nbytes >= _IMPORT_BYTES
+        and array.flags.writeable
+        and array.__array_interface__["data"][0] % ALIGNMENT == 0
+    ):
+        raw = array.reshape(-1).view(np.uint8)
+        buffer = allocator.import_host_allocation(raw, bits.host_memory, bits.host_usage)
+        return rt.HalBufferView(buffer, array.shape, element), True
+    view = allocator.allocate_buffer_copy(
+        bits.mappable_memory, bits.host_usage, device.hal, array, element
+    )
+    return view, False
+
+
+def upload(
+    array: np.ndarray,
+    element: int,
+    lane: Lane,
+    copies: Timeline,
+    started_at: int,
+    fresh: bool,
+) -> tuple[Any, Point | None]:
+    """Queue the copy of a host array to the device of `copies`."""
+    import iree.runtime as rt
+
+    device = copies.device
+    target = lane.target(device, array.nbytes, fresh)
+    view = rt.HalBufferView(target, array.shape, element)
+    if not array.nbytes:
+        return view, None
+    staging = lane.staging(device, array.nbytes)
+    staging.bytes[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    wait = copies.after((), started_at)
+    device.hal.queue_copy(staging.buffer, target, wait, copies.advance())
+    return view, (copies, copies.value)
+
+
+def download(
+    view: Any, ready: Point | None, lane: Lane, copies: Timeline, started_at: int
+) -> tuple[Staging | None, Point | None]:
+    """Queue the copy of a value into staging memory the host can read."""
+    buffer = view.get_buffer()
+    size = buffer.byte_length()
+    if not size:
+        return None, None
+    staging = lane.staging(copies.device, size)
+    wait = copies.after((ready,), started_at)
+    copies.device.hal.queue_copy(buffer, staging.buffer, wait, copies.advance())
+    return staging, (copies, copies.value)
+
+
+def host_copy(
+    source: Any, target: Any, ready: Point | None, copies: Timeline, started_at: int
+) -> Point:
+    """Queue a copy between two buffers of one CPU device."""
+    wait = copies.after((ready,), started_at)
+    copies.device.hal.queue_copy(source, target, wait, copies.advance())
+    return copies, copies.value
+
+
+def fetch_now(view: Any, device: OpenDevice, dtype: np.dtype) -> np.ndarray:
+    """A finished value as a fresh array; blocks."""
+    shape = tuple(view.shape)
+    if device.is_host:
+        return np.array(view.map().asarray(shape, dtype))
+    copies = Timeline(device)
+    staging, _ = download(view, None, Lane(), copies, 0)
+    if staging is None:
+        return np.empty(shape, dtype)
+    copies.wait()
+    size = int(np.prod(shape)) * dtype.itemsize
+    return staging.bytes[:size].copy().view(dtype).reshape(shape)
+
+
+def host_device() -> OpenDevice:
+    """The CPU device that carries bytes between two others."""
+    return open_device("cpu:0")

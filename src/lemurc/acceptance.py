@@ -1,0 +1,154 @@
+"""Run a freshly written artifact against eager before anyone else may have it.
+
+Every target with a device here runs its own plan. What no device here can run is run
+too, the same stages compiled for the CPU: that checks the program, not the target's code
+generator, and the verdict says so.
+"""
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lemurc import manifest as mf
+from lemurc import pytree
+from lemurc.assembly import Array, Build, write
+from lemurc.errors import LemurcError
+from lemurc.options import CompileOptions
+from lemurc.verification import Comparison, Verdict, compare_all, random_inputs
+
+if TYPE_CHECKING:
+    from lemurc.frontend.program import Program
+    from lemurc.runtime.session import Session
+
+RANDOM_DRAWS = 2
+SOFTWARE_FLOPS_LIMIT = 2e8
+"""Software Vulkan makes some 3e7 operations a second: more than this is left to the user."""
+
+
+def verify(
+    artifact: Path, program: "Program", build: Build, options: CompileOptions
+) -> list[Verdict]:
+    """One verdict per target of the artifact; no device or no eager model is "not run"."""
+    targets = sorted({f.target for s in build.manifest.stages.values() for f in s.modules})
+    if program.reference is None:
+        return [
+            Verdict(t, "not run", detail="the model came as MLIR; there is no eager")
+            for t in targets
+        ]
+    calls = _calls(program)
+    verdicts: dict[str, Verdict] = {}
+    for plan in build.manifest.plans:
+        names = {device.target for device in plan.devices}
+        devices, missing = _devices_for(plan, build.manifest)
+        if missing or names <= set(verdicts):
+            continue
+        verdict = _run(artifact, devices, calls, options)
+        for name in names:
+            verdicts.setdefault(name, Verdict(name, **verdict))
+    rest = [target for target in targets if target not in verdicts]
+    if rest and build.check is not None:
+        checked = _run_on_cpu(artifact, program, build.check, calls, options)
+        for target in rest:
+            verdicts[target] = _not_run(target, build.manifest, checked)
+    return [verdicts[target] for target in targets]
+
+
+Call = tuple[str, list[Array], list[Array]]
+
+
+def _calls(program: "Program") -> list[Call]:
+    """(function, inputs, eager's outputs) for the example and two random draws of each."""
+    assert program.reference is not None
+    calls: list[Call] = []
+    for function, reference in program.reference.items():
+        example = program.examples[function]
+        draws = [example, *(random_inputs(example, seed) for seed in range(RANDOM_DRAWS))]
+        calls += [(function, draw, list(reference(draw))) for draw in draws]
+    return calls
+
+
+def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
+    """Names of devices here for `plan`, or why there are none."""
+    from lemurc.runtime.devices import discover, is_software
+
+    inventory = discover(tuple({device.target for device in plan.devices}))
+    flops = sum(stage.cost.flops for stage in manifest.stages.values())
+    for target, names in inventory.names.items():
+        if not names:
+            return [], inventory.why_not.get(target, "no device")
+        description = inventory.descriptions[names[0]]
+        if is_software(description) and flops > SOFTWARE_FLOPS_LIMIT:
+            return [], f"{description} is too slow for {flops:.1e} operations"
+    return [device.name for device in plan.devices], ""
+
+
+def _run(
+    artifact: Path, devices: Sequence[str], calls: Sequence[Call], options: CompileOptions
+) -> dict[str, Any]:
+    """Fields of a Verdict, but for its target."""
+    from lemurc.runtime.session import load
+
+    try:
+        with load(artifact, devices=list(devices), strict=True) as session:
+            worst = [_compare(session, call, options) for call in calls]
+    except LemurcError as error:
+        return {"status": "failed", "detail": str(error)}
+    wrong = next((item for item in worst if not item.ok), None)
+    largest = max((item.error for item in worst), default=0.0)
+    if wrong is None:
+        where = ", ".join(devices)
+        return {
+            "status": "verified",
+            "max_error": largest,
+            "detail": f"{len(calls)} calls on {where}",
+        }
+    detail = wrong.detail or f"error {wrong.error:.1e} of the largest value"
+    return {
+        "status": "failed",
+        "max_error": largest,
+        "detail": f"{wrong.name}: {detail} (allowed: {wrong.allowed:.1e})",
+    }
+
+
+def _compare(session: "Session", call: Call, options: CompileOptions) -> Comparison:
+    """The worst output of one call from the initial state."""
+    name, inputs, want = call
+    function = session.manifest.functions[name]
+    args, kwargs = pytree.unflatten(function.in_tree, inputs)
+    session.reset()
+    got = pytree.flatten(function.out_tree, getattr(session, name)(*args, **kwargs), "result")
+    names = [f"{name}: {spec.name}" for spec in function.outputs]
+    compared = compare_all(names, got, want, tolerance=options.tolerance)
+    if not compared:
+        return Comparison(name, True, 0.0, 0.0)
+    return max(compared, key=lambda item: (not item.ok, item.error))
+
+
+def _run_on_cpu(
+    artifact: Path,
+    program: "Program",
+    check: Build,
+    calls: Sequence[Call],
+    options: CompileOptions,
+) -> dict[str, Any]:
+    path = artifact.parent / f".{secrets.token_hex(4)}.check"
+    try:
+        write(path, program, check)
+        devices = [device.name for device in check.manifest.plans[0].devices]
+        return _run(path, devices, calls, options)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _not_run(target: str, manifest: mf.Manifest, checked: dict[str, Any]) -> Verdict:
+    reasons = [
+        _devices_for(plan, manifest)[1]
+        for plan in manifest.plans
+        if target in {device.target for device in plan.devices}
+    ]
+    why = next((reason for reason in reasons if reason), "no plan uses it")
+    if checked["status"] == "failed":
+        return Verdict(target, **checked)
+    detail = f"{why}; program verified on cpu"
+    return Verdict(target, "not run", checked.get("max_error", 0.0), detail)

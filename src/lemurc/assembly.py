@@ -1,0 +1,379 @@
+"""From lowered stages to the contents of an artifact."""
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import lemurc
+from lemurc import manifest as mf
+from lemurc.errors import UnsupportedModelError
+from lemurc.lowering import FoldedParameters, IreeInput, Response, TargetArch
+from lemurc.options import CompileOptions
+from lemurc.verification import TOLERANCE, random_inputs
+
+if TYPE_CHECKING:
+    from lemurc.frontend.program import Program
+    from lemurc.targets.compile import CompileFailure
+    from lemurc.targets.registry import TargetRequest
+
+Array = np.ndarray[Any, Any]
+GOLDEN_SEED = 20
+PRODUCERS = ("torch", "torch-mlir", "iree-base-compiler")
+
+
+@dataclass
+class Build:
+    """What goes into an artifact, and `check`: the same for the CPU of this machine.
+
+    `check` holds plans whose every device is replaced by a CPU one, for verifying what
+    no device here can run.
+    """
+
+    manifest: mf.Manifest
+    entries: dict[str, bytes]
+    weights: dict[str, Array]
+    check: "Build | None" = None
+    notes: list[str] = field(default_factory=list)
+
+
+def with_verification_arch(archs: Sequence[TargetArch]) -> list[TargetArch]:
+    """Have every stage compiled for the CPU of this machine too."""
+    from lemurc.targets.cpu import host_architecture
+
+    host = host_architecture()
+    kept = [arch for arch in archs if (arch.target, arch.arch) != ("cpu", host)]
+    return [*kept, TargetArch("cpu", host, always=True)]
+
+
+def build(
+    program: "Program",
+    response: Response,
+    requests: Sequence["TargetRequest"],
+    folder: Path,
+    options: CompileOptions,
+    remaining: Callable[[], float | None],
+) -> Build:
+    """Generate code for every stage and put the parts together.
+
+    A target that IREE cannot compile a stage for loses the plans that need it, with a
+    note; it is an error under `strict`, or when no plan is left.
+    """
+    inputs = [(name, ir) for name, stage in response.stages.items() for ir in stage.ir]
+    notes = list(response.notes)
+    modules = _generate(inputs, folder, options, remaining, notes)
+    wanted = {(request.target.name, arch) for request in requests for arch in request.archs}
+    stages, check_stages = {}, {}
+    for name, stage in response.stages.items():
+        common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
+        files = {
+            (ir.target, ir.arch): _module_file(ir, content)
+            for ir in stage.ir
+            if isinstance(content := modules[name, ir.target, ir.arch], bytes)
+        }
+        stages[name] = mf.Stage(*common, tuple(f for key, f in files.items() if key in wanted))
+        check_stages[name] = mf.Stage(
+            *common, tuple(f for f in files.values() if f.target == "cpu")
+        )
+    failures = [result for result in modules.values() if not isinstance(result, bytes)]
+    plans = _compiled_plans(response.plans, stages, failures, options, notes)
+    functions = {
+        name: mf.Function(
+            inputs=signature.inputs,
+            outputs=signature.outputs,
+            results=response.functions[name].results,
+            in_tree=signature.in_tree,
+            out_tree=signature.out_tree,
+            argument_names=signature.argument_names,
+            state_updates=response.functions[name].state_updates,
+        )
+        for name, signature in program.functions.items()
+    }
+    weights = dict(program.weights)
+    weights.update(_folded(response.parameters, weights, folder, options))
+    golden, entries = _golden(program, options)
+    contents = {
+        f.file: content
+        for name, stage in response.stages.items()
+        for ir in stage.ir
+        if isinstance(content := modules[name, ir.target, ir.arch], bytes)
+        and (f := _module_file(ir, content))
+    }
+
+    def assemble(plans: Sequence[mf.Plan], stages: dict[str, mf.Stage]) -> Build:
+        used = {step.stage for plan in plans for steps in plan.steps.values() for step in steps}
+        kept = {name: stage for name, stage in stages.items() if name in used}
+        files = [f for stage in kept.values() for f in stage.modules]
+        manifest = mf.Manifest(
+            model=program.name,
+            functions=functions,
+            stages=kept,
+            plans=tuple(plans),
+            state=program.state,
+            golden=golden,
+            tolerance=_tolerance(options),
+            producer=_producer(),
+        )
+        return Build(
+            manifest,
+            {**{f.file: contents[f.file] for f in files}, **entries},
+            _used_weights(weights, manifest),
+        )
+
+    result = assemble(plans, stages)
+    result.notes = notes
+    result.check = assemble([_on_cpu(plan) for plan in plans], check_stages)
+    return result
+
+
+def write(path: Path, program: "Program", build: Build) -> mf.Manifest:
+    from lemurc.runtime.artifact import write as write_artifact
+
+    return write_artifact(path, build.manifest, build.entries, build.weights)
+
+
+def cache_path(program: "Program", build: Build) -> Path:
+    """Where an artifact goes when the caller names no file: a name by content."""
+    from lemurc.targets.cache import default_directory
+
+    digest = hashlib.sha256(mf.to_json(build.manifest).encode())
+    for name, array in sorted(build.weights.items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return default_directory() / "artifacts" / f"{program.name}-{digest.hexdigest()[:16]}.lemur"
+
+
+def placement_line(manifest: mf.Manifest) -> str:
+    """Where the preferred plan runs the first function, in one line."""
+    from lemurc.runtime.report import planned
+
+    return planned(manifest, manifest.plans[0], next(iter(manifest.functions))).line()
+
+
+def sizes(manifest: mf.Manifest) -> dict[str, int]:
+    """Bytes by kind of entry."""
+    totals: dict[str, int] = {}
+    for name, described in manifest.files.items():
+        kind = name.split("/")[0].split(".")[0]
+        totals[kind] = totals.get(kind, 0) + int(described["size"])
+    return totals
+
+
+Modules = dict[tuple[str, str, str], "bytes | CompileFailure"]
+"""By stage, target and architecture."""
+
+
+def _generate(
+    inputs: Sequence[tuple[str, IreeInput]],
+    folder: Path,
+    options: CompileOptions,
+    remaining: Callable[[], float | None],
+    notes: list[str],
+) -> Modules:
+    """Compile every stage; one that crashes IREE is tried once more with safer flags."""
+    from lemurc.targets.compile import CompileFailure
+    from lemurc.targets.registry import get
+
+    modules = _compile(inputs, folder, options, remaining, retry=False)
+    again = [
+        (name, ir)
+        for name, ir in inputs
+        if isinstance(failure := modules[name, ir.target, ir.arch], CompileFailure)
+        and failure.crashed
+        and get(ir.target).retry
+    ]
+    for key, result in _compile(again, folder, options, remaining, retry=True).items():
+        if isinstance(result, bytes):
+            modules[key] = result
+            name, target, arch = key
+            flags = " ".join(get(target).retry)
+            notes.append(f"{name} crashes IREE for {target}:{arch}; compiled with {flags}")
+    return modules
+
+
+def _compile(
+    inputs: Sequence[tuple[str, IreeInput]],
+    folder: Path,
+    options: CompileOptions,
+    remaining: Callable[[], float | None],
+    *,
+    retry: bool,
+) -> Modules:
+    from lemurc.targets.base import StageTraits
+    from lemurc.targets.cache import Cache, default_directory
+    from lemurc.targets.compile import CompileJob, compile_jobs
+    from lemurc.targets.registry import get
+
+    if not inputs:
+        return {}
+    jobs = []
+    for name, ir in inputs:
+        target = get(ir.target)
+        flags = target.flags(ir.arch, StageTraits(ir.composites, ir.wide_resources))
+        flags += target.retry if retry else ()
+        jobs.append(CompileJob(name, ir.target, ir.arch, (folder / ir.file).read_bytes(), flags))
+    results = compile_jobs(
+        jobs,
+        cache=Cache(default_directory()) if options.cache else None,
+        workers=options.workers(),
+        time_limit=remaining(),
+        max_rss_bytes=options.max_rss,
+        progress=lambda done, total, name: options.report("generate code", done, total, name),
+    )
+    return {
+        (job.name, job.target, job.arch): result for job, result in zip(jobs, results, strict=True)
+    }
+
+
+def _module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    file = f"modules/{ir.target}-{ir.arch}-{digest}.vmfb"
+    return mf.ModuleFile(ir.target, ir.arch, file, ir.parameters)
+
+
+def _compiled_plans(
+    plans: Sequence[mf.Plan],
+    stages: dict[str, mf.Stage],
+    failures: Sequence["CompileFailure | bytes"],
+    options: CompileOptions,
+    notes: list[str],
+) -> list[mf.Plan]:
+    """The plans every step of which has code, best first, equal ones once.
+
+    Where the user named devices, by pins or a system, their plan is the best one.
+    """
+    kept: dict[Any, mf.Plan] = {}
+    for plan in plans:
+        target = {device.name: device.target for device in plan.devices}
+        steps = [step for steps in plan.steps.values() for step in steps]
+        if all(
+            any(f.target == target[step.device] for f in stages[step.stage].modules)
+            for step in steps
+        ):
+            kept.setdefault((plan.devices, json.dumps([(s.stage, s.device) for s in steps])), plan)
+    messages = sorted({str(failure) for failure in failures})
+    if messages and (options.strict or not kept):
+        raise UnsupportedModelError(
+            "\n".join(messages),
+            code="code-generation",
+            hint="leave the target out, or report the reproducer",
+        )
+    notes += messages
+    if options.pins or options.system is not None:
+        return list(kept.values())
+    return sorted(kept.values(), key=lambda plan: sum(p.seconds for p in plan.predicted.values()))
+
+
+def _on_cpu(plan: mf.Plan) -> mf.Plan:
+    """The same stages on as many CPU devices."""
+    names = {device.name: f"cpu:{index}" for index, device in enumerate(plan.devices)}
+    return replace(
+        plan,
+        devices=tuple(mf.Device(name, "cpu") for name in names.values()),
+        steps={
+            function: tuple(mf.Step(step.stage, names[step.device]) for step in steps)
+            for function, steps in plan.steps.items()
+        },
+    )
+
+
+def _folded(
+    folded: FoldedParameters | None,
+    weights: dict[str, Array],
+    folder: Path,
+    options: CompileOptions,
+) -> dict[str, Array]:
+    """Run the function of weights that the passes took out of the model, once."""
+    if folded is None:
+        return {}
+    from lemurc.runtime.artifact import write as write_artifact
+    from lemurc.runtime.session import load
+    from lemurc.targets.cpu import host_architecture
+
+    arch = host_architecture()
+    ir = IreeInput("cpu", arch, folded.ir, folded.inputs, {}, False)
+    module = _compile([("weights", ir)], folder, options, lambda: None, retry=False)[
+        "weights", "cpu", arch
+    ]
+    if not isinstance(module, bytes):
+        raise UnsupportedModelError(str(module), code="code-generation")
+    values = tuple(f"v{i}" for i in range(len(folded.outputs)))
+    file = mf.ModuleFile("cpu", arch, "modules/weights.vmfb", folded.inputs)
+    function = mf.Function(
+        inputs=(),
+        outputs=folded.outputs,
+        results=values,
+        in_tree={
+            "kind": "tuple",
+            "items": [{"kind": "tuple", "items": []}, {"kind": "dict", "keys": [], "items": []}],
+        },
+        out_tree={"kind": "list", "items": [{"kind": "leaf"}] * len(values)},
+    )
+    manifest = mf.Manifest(
+        model="weights",
+        functions={"main": function},
+        stages={"s0": mf.Stage((), values, mf.Cost(), {}, (file,))},
+        plans=(mf.Plan((mf.Device("cpu:0", "cpu"),), {"main": (mf.Step("s0", "cpu:0"),)}, {}),),
+    )
+    path = folder / "weights.lemur"
+    write_artifact(path, manifest, {file.file: module}, {n: weights[n] for n in folded.inputs})
+    with load(path, devices=["cpu:0"], check_weights=False) as session:
+        return dict(zip((spec.name for spec in folded.outputs), session(), strict=True))
+
+
+def _used_weights(weights: dict[str, Array], manifest: mf.Manifest) -> dict[str, Array]:
+    """The weights some module or function asks for, in the layouts they ask for."""
+    from lemurc.targets.layouts import in_layout
+
+    wanted = {
+        name
+        for stage in manifest.stages.values()
+        for file in stage.modules
+        for name in file.parameters
+    }
+    wanted.update(manifest.state)
+    for function in manifest.functions.values():
+        references = [*function.results, *function.state_updates.values()]
+        wanted.update(r.removeprefix("param:") for r in references if r.startswith("param:"))
+    return {name: in_layout(weights, name) for name in sorted(wanted)}
+
+
+def _golden(
+    program: "Program", options: CompileOptions
+) -> tuple[dict[str, mf.Golden], dict[str, bytes]]:
+    golden: dict[str, mf.Golden] = {}
+    entries: dict[str, bytes] = {}
+    if options.golden == "none" or program.reference is None:
+        return golden, entries
+    for function, reference in program.reference.items():
+        inputs = program.examples[function]
+        if options.golden == "random":
+            inputs = random_inputs(inputs, GOLDEN_SEED)
+        parts = {"in": inputs, "out": reference(inputs)}
+        files: dict[str, tuple[mf.TensorFile, ...]] = {}
+        for kind, arrays in parts.items():
+            names = [f"golden/{function}.{kind}{i}.bin" for i in range(len(arrays))]
+            entries.update((n, a.tobytes()) for n, a in zip(names, arrays, strict=True))
+            files[kind] = tuple(
+                mf.TensorFile(name, str(array.dtype), array.shape)
+                for name, array in zip(names, arrays, strict=True)
+            )
+        golden[function] = mf.Golden(files["in"], files["out"])
+    return golden, entries
+
+
+def _tolerance(options: CompileOptions) -> dict[str, float]:
+    if options.tolerance is None:
+        return dict(TOLERANCE)
+    return dict.fromkeys(TOLERANCE, options.tolerance)
+
+
+def _producer() -> dict[str, str]:
+    versions = {name: importlib.metadata.version(name) for name in PRODUCERS}
+    versions["torch"] = versions["torch"].partition("+")[0]
+    return {"lemurc": lemurc.__version__, **versions}

@@ -1,0 +1,96 @@
+"""Run our own Python modules in child processes that cannot take the caller down."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from lemurc import errors
+from lemurc.errors import BudgetError, InternalError, LemurcError
+
+_POLL_SECONDS = 0.02
+
+
+def run_module(
+    module: str,
+    folder: Path,
+    *,
+    error_file: str,
+    time_limit: float | None = None,
+    max_rss: int | None = None,
+) -> str:
+    """Run `python -m module folder` and return what it logged.
+
+    The child reports a LemurcError as JSON in `folder/error_file`; it is raised here.
+    Any other death is an InternalError that names the log. `max_rss` is in bytes.
+    """
+    log = folder / "log.txt"
+    with log.open("wb") as output, _group(module, folder, output) as process:
+        deadline = None if time_limit is None else time.monotonic() + time_limit
+        while process.poll() is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise BudgetError(
+                    f"lowering took longer than {time_limit:g} s",
+                    code="time-budget",
+                    hint="allow more time with --budget",
+                )
+            if max_rss is not None and _resident_bytes(process.pid) > max_rss:
+                raise BudgetError(
+                    f"lowering used more than {max_rss / 2**20:.0f} MiB",
+                    code="memory-budget",
+                    hint="allow more memory with --max-rss",
+                )
+            time.sleep(_POLL_SECONDS)
+    text = log.read_text(errors="replace")
+    reported = folder / error_file
+    if reported.exists():
+        raise _rebuild(json.loads(reported.read_text()))
+    if process.returncode != 0:
+        raise InternalError(_describe_death(process.returncode, text), code="lowering-crashed")
+    return text
+
+
+@contextlib.contextmanager
+def _group(module: str, folder: Path, output: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
+    """The child leads a process group of its own, which never outlives the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", module, str(folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def _rebuild(report: dict[str, str]) -> LemurcError:
+    kind = getattr(errors, report["type"], InternalError)
+    error: LemurcError = kind(
+        report["message"], code=report["code"], where=report["where"], hint=report["hint"]
+    )
+    return error
+
+
+def _describe_death(status: int, log: str) -> str:
+    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+    tail = "\n".join(log.strip().splitlines()[-15:])
+    return f"the lowering process ended with {how}\n{tail}"

@@ -1,0 +1,216 @@
+"""`lemurc.compile`: from a model to one `.lemur` file, checked against eager.
+
+    frontend -> lowering (a child process) -> iree-compile (children) -> artifact -> verify
+
+Nothing appears under the output's name before it has been verified.
+"""
+
+import dataclasses
+import difflib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lemurc import assembly, lowering, manifest
+from lemurc.acceptance import verify
+from lemurc.child import run_module
+from lemurc.errors import UsageError, VerificationError
+from lemurc.options import CompileOptions
+from lemurc.systems import systems
+from lemurc.verification import Verdict
+
+if TYPE_CHECKING:
+    from lemurc.frontend.program import Program
+    from lemurc.targets.registry import TargetRequest
+
+
+@dataclass
+class CompileResult:
+    """The artifact written, and what there is to say about it.
+
+    `sizes` are bytes by kind of entry, `seconds` wall time by phase; `notes` must be
+    shown to the user: they say what was left out and why.
+    """
+
+    path: Path
+    manifest: manifest.Manifest
+    verdicts: list[Verdict]
+    sizes: dict[str, int]
+    seconds: dict[str, float]
+    placement: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def compile(
+    model: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    targets: str = "cpu",
+    dynamic_shapes: Any = None,
+    output: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> CompileResult:
+    """Compile `model` for any non-empty subset of `targets` and verify it.
+
+    `model` is an `nn.Module` or ExportedProgram with example `args` and `kwargs`, a dict
+    of entry points `{"prefill": (module, args), ...}` over shared weights, or a path.
+    `options` are the fields of `CompileOptions`. Without `output` the artifact goes to
+    the cache folder. Raises a LemurcError for whatever is the user's to mend.
+    """
+    chosen = _options(options)
+    clock = _Clock(chosen)
+    from lemurc.frontend.load import load
+    from lemurc.targets.registry import parse_targets
+
+    requests = parse_targets(targets)
+    sets = systems(requests, chosen.pins, chosen.system)
+    destination = Path(output) if output is not None else None
+    if destination is not None:
+        _check_writable(destination)
+    with clock.phase("import"):
+        program = load(
+            model,
+            args,
+            dict(kwargs or {}),
+            dynamic_shapes=dynamic_shapes,
+            inputs=chosen.inputs,
+            dynamic=chosen.dynamic,
+            trust_pickle=chosen.trust_pickle,
+            model_factory=chosen.model_factory,
+        )
+    with _work_folder(chosen) as folder:
+        with clock.phase("lower"):
+            response = _lower(program, requests, sets, folder, chosen, clock)
+        with clock.phase("generate code"):
+            build = assembly.build(program, response, requests, folder, chosen, clock.remaining)
+        path = destination or assembly.cache_path(program, build)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        candidate = path.parent / f".{path.name}.{secrets.token_hex(4)}.unverified"
+        try:
+            with clock.phase("write"):
+                written = assembly.write(candidate, program, build)
+            verdicts: list[Verdict] = []
+            if chosen.verify:
+                with clock.phase("verify"):
+                    verdicts = verify(candidate, program, build, chosen)
+                _refuse_mismatch(verdicts)
+            os.replace(candidate, path)
+        finally:
+            candidate.unlink(missing_ok=True)
+    return CompileResult(
+        path=path,
+        manifest=written,
+        verdicts=verdicts,
+        sizes=assembly.sizes(written),
+        seconds=clock.seconds,
+        placement=assembly.placement_line(written),
+        notes=[note for request in requests for note in request.notes] + build.notes,
+    )
+
+
+class _Clock:
+    """Wall time by phase, and what the budget leaves."""
+
+    def __init__(self, options: CompileOptions) -> None:
+        self.options = options
+        self.seconds: dict[str, float] = {}
+        self.start = time.monotonic()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self.options.report(name, 0, 0)
+        start = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - start
+        self.options.report(name, 1, 1)
+
+    def remaining(self) -> float | None:
+        if self.options.budget_s is None:
+            return None
+        return max(0.01, self.options.budget_s - (time.monotonic() - self.start))
+
+
+def _options(given: dict[str, Any]) -> CompileOptions:
+    known = [item.name for item in dataclasses.fields(CompileOptions)]
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise UsageError(
+                f"compile() has no option {name!r}",
+                code="unknown-option",
+                hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
+            )
+    return CompileOptions(**given)
+
+
+def _check_writable(path: Path) -> None:
+    """Fail before the work, not after it."""
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        reason = "is a folder" if path.is_dir() else f"{path.parent} is no folder to write to"
+        raise UsageError(
+            f"cannot write {path}: {reason}",
+            code="unwritable-output",
+            where=str(path),
+            hint="choose another --output",
+        )
+
+
+@contextmanager
+def _work_folder(options: CompileOptions) -> Iterator[Path]:
+    if options.save_temps is not None:
+        folder = Path(options.save_temps)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    folder = Path(tempfile.mkdtemp(prefix="lemurc-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lower(
+    program: "Program",
+    requests: tuple["TargetRequest", ...],
+    sets: tuple[dict[str, Any], ...],
+    folder: Path,
+    options: CompileOptions,
+    clock: _Clock,
+) -> lowering.Response:
+    archs = [
+        lowering.TargetArch(request.target.name, arch)
+        for request in requests
+        for arch in request.archs
+    ]
+    if options.verify:
+        archs = assembly.with_verification_arch(archs)
+    request = lowering.Request(sets, tuple(archs), options.opt_level, program.level)
+    (folder / lowering.PROGRAM).write_bytes(program.mlir)
+    (folder / lowering.REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
+    run_module(
+        "lemurc.lowering",
+        folder,
+        error_file=lowering.ERROR,
+        time_limit=clock.remaining(),
+        max_rss=options.max_rss,
+    )
+    return lowering.read_response(folder)
+
+
+def _refuse_mismatch(verdicts: list[Verdict]) -> None:
+    failed = [verdict for verdict in verdicts if verdict.status == "failed"]
+    if failed:
+        raise VerificationError(
+            "the compiled program differs from PyTorch eager\n"
+            + "\n".join(f"  {verdict.target}: {verdict.detail}" for verdict in failed),
+            hint="no artifact was written; --tolerance accepts a stated error, --no-verify none",
+        )

@@ -1,0 +1,422 @@
+"""The child process that owns MLIR: `python -m lemurc.lowering FOLDER`.
+
+MLIR's pipelines can crash, hang or eat memory, so the compiler never runs them in the
+user's process. The parent writes a `Request` and the imported program into a folder; this
+process leaves there a `Response` with one IREE input per stage and target, or `error.json`.
+
+    program.mlirbc -> lower_torch -> optimize -> one partition per set of devices
+                   -> one module per stage -> select-kernels, lower-to-iree per target
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lemurc.errors import LemurcError, UnsupportedModelError, UsageError
+from lemurc.manifest import Cost, Device, Plan, Prediction, Step, TensorSpec
+
+logger = logging.getLogger(__name__)
+
+DTYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "i1": "bool",
+}
+
+PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.json", "error.json"
+
+
+@dataclass(frozen=True)
+class TargetArch:
+    """One architecture to compile for. `always` asks for every stage, whatever the plans
+    say: stages for absent devices are verified on the CPU."""
+
+    target: str
+    arch: str
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """`systems` are contents of the attribute `lemur.system`, in order of preference.
+
+    `level` is "torch" for a fresh import and "linalg" for MLIR the user wrote.
+    """
+
+    systems: tuple[dict[str, Any], ...]
+    archs: tuple[TargetArch, ...]
+    opt_level: int = 2
+    level: str = "torch"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class IreeInput:
+    """One stage for one architecture: a file of the folder, and what its flags depend on."""
+
+    target: str
+    arch: str
+    file: str
+    parameters: tuple[str, ...]
+    composites: dict[str, int]
+    wide_resources: bool
+
+
+@dataclass(frozen=True)
+class LoweredStage:
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    cost: Cost
+    ops: dict[str, int]
+    ir: tuple[IreeInput, ...]
+
+
+@dataclass(frozen=True)
+class FoldedParameters:
+    """A module to run once: `inputs` are weights, `outputs` the weights computed of them."""
+
+    ir: str
+    inputs: tuple[str, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class FunctionFlow:
+    """Where the results of one entry point come from, in manifest references."""
+
+    results: tuple[str, ...]
+    state_updates: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Response:
+    functions: dict[str, FunctionFlow]
+    stages: dict[str, LoweredStage]
+    plans: tuple[Plan, ...]
+    parameters: FoldedParameters | None
+    notes: tuple[str, ...] = ()
+
+
+def main(folder: Path) -> int:
+    logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format="%(name)s: %(message)s")
+    try:
+        raw = json.loads((folder / REQUEST).read_text())
+        raw["archs"] = tuple(TargetArch(**arch) for arch in raw["archs"])
+        raw["systems"] = tuple(raw["systems"])
+        response = lower(folder, Request(**raw))
+    except LemurcError as error:
+        (folder / ERROR).write_text(json.dumps(describe_error(error)))
+        return error.exit_status
+    (folder / RESPONSE).write_text(json.dumps(dataclasses.asdict(response)))
+    return 0
+
+
+def read_response(folder: Path) -> Response:
+    from lemurc.manifest import build
+
+    response = build(Response, json.loads((folder / RESPONSE).read_text()))
+    assert isinstance(response, Response)
+    return response
+
+
+def describe_error(error: LemurcError) -> dict[str, str]:
+    return {
+        "type": type(error).__name__,
+        "message": error.message,
+        "code": error.code,
+        "where": error.where,
+        "hint": error.hint,
+    }
+
+
+def lower(folder: Path, request: Request) -> Response:
+    """Everything between the import and IREE."""
+    from torch_mlir import ir
+
+    from lemurc.dialects.context import new_context
+    from lemurc.passes import pipelines
+    from lemurc.passes.lower_torch import lower_torch
+    from lemurc.passes.manager import run_pipeline
+
+    context = new_context()
+    with context, ir.Location.unknown():
+        module = ir.Module.parse((folder / PROGRAM).read_bytes())
+        if request.level == "torch":
+            run_pipeline(module, lower_torch())
+        run_pipeline(module, pipelines.optimize(request.opt_level))
+        parameters = _take_parameter_function(module, folder)
+        optimized = _bytecode(module.operation)
+        partitions, notes = _partitions(optimized, request)
+        stages = _Stages()
+        plans = tuple(_plan(partition, stages) for partition in partitions)
+        needed = _targets_of(plans)
+        lowered = {
+            name: _lower_stage(source, needed[name], request.archs, folder)
+            for name, source in stages.sources.items()
+        }
+        functions = _flows(module)
+    return Response(functions, lowered, plans, parameters, tuple(notes))
+
+
+def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str]]:
+    """One placed and outlined module per useful set of devices.
+
+    When the largest set puts everything on one device, smaller sets of several devices
+    would too: only the sets of one device are left to look at.
+    """
+    from torch_mlir import ir
+
+    from lemurc.passes import pipelines
+    from lemurc.passes.manager import run_pipeline
+
+    found: list[Any] = []
+    notes: list[str] = []
+    cut = True
+    for number, system in enumerate(request.systems):
+        if number > 0 and not cut and len(system["devices"]) > 1:
+            continue
+        module = ir.Module.parse(optimized)
+        module.operation.attributes["lemur.system"] = _attribute(system)
+        try:
+            run_pipeline(module, pipelines.partition())
+        except UnsupportedModelError as error:
+            if len(request.systems) == 1:
+                raise
+            names = ", ".join(device["name"] for device in system["devices"])
+            notes.append(f"no plan for {names} alone: {error.message}")
+            continue
+        except UsageError as error:
+            # A pin names a device that this smaller set lacks.
+            if number == 0:
+                raise
+            logger.debug("no plan for %s: %s", system["devices"], error.message)
+            continue
+        used = {_text(stage, "lemur.device") for stage in _stage_modules(module)}
+        if number == 0:
+            cut = len(used) > 1
+        found.append(module)
+    if not found:
+        raise UnsupportedModelError(
+            "no set of the targets can run this model:\n" + "\n".join(notes),
+            code="no-legal-target",
+            hint="add a target that supports it, such as cpu",
+        )
+    return found, notes
+
+
+@dataclass
+class _Stages:
+    """Outlined stages by name; the same function over the same values is one stage."""
+
+    sources: dict[str, "_StageSource"] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def add(self, source: "_StageSource") -> str:
+        content = hashlib.sha256(source.bytecode)
+        content.update(repr((source.inputs, source.outputs)).encode())
+        key = content.hexdigest()
+        if key not in self.names:
+            self.names[key] = f"s{len(self.names)}"
+            self.sources[self.names[key]] = source
+        return self.names[key]
+
+
+@dataclass(frozen=True)
+class _StageSource:
+    bytecode: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    cost: Cost
+    ops: dict[str, int]
+
+
+def _plan(module: Any, stages: _Stages) -> Plan:
+    """Read one partitioned module: which stage runs where, in order."""
+    from lemurc.passes.graph import entries, symbol
+    from lemurc.passes.predict import predict
+
+    outlined = {_text(op, "sym_name"): op for op in _stage_modules(module)}
+    predicted: dict[str, Prediction] = predict(module)
+    steps: dict[str, tuple[Step, ...]] = {}
+    targets: dict[str, str] = {}
+    for entry in entries(module.operation):
+        taken = []
+        for op in entry.regions[0].blocks[0].operations:
+            if "lemur.stage" not in op.operation.attributes:
+                continue
+            callee = op.operation.attributes["lemur.stage"].value
+            stage = outlined[callee]
+            device = _text(stage, "lemur.device")
+            targets[device] = _text(stage, "lemur.target")
+            taken.append(Step(stages.add(_source(stage)), device))
+        steps[symbol(entry)] = tuple(taken)
+    devices = tuple(Device(name, target) for name, target in sorted(targets.items()))
+    return Plan(devices, steps, predicted)
+
+
+def _source(stage: Any) -> _StageSource:
+    """The stage without what ties it to one device, and how its caller sees it."""
+    copy = stage.clone()
+    for name in ("lemur.device", "lemur.target"):
+        del copy.attributes[name]
+    copy.attributes["sym_name"] = _string("stage")
+    run = next(
+        op.operation
+        for op in copy.regions[0].blocks[0].operations
+        if op.operation.attributes["sym_name"].value == "run"
+    )
+    arguments, results = _attributes(run, "arg_attrs"), _attributes(run, "res_attrs")
+    counts = {item.name: item.attr.value for item in stage.attributes["lemur.cost"]}
+    ops = {item.name: item.attr.value for item in stage.attributes["lemur.ops"]}
+    source = _StageSource(
+        bytecode=_bytecode(copy),
+        inputs=tuple(a["lemur.value"].value for a in arguments if "lemur.value" in a),
+        outputs=tuple(a["lemur.value"].value for a in results),
+        cost=Cost(**counts),
+        ops=ops,
+    )
+    copy.erase()
+    return source
+
+
+def _attributes(function: Any, name: str) -> list[Any]:
+    return list(function.attributes[name]) if name in function.attributes else []
+
+
+def _targets_of(plans: Sequence[Plan]) -> dict[str, set[str]]:
+    needed: dict[str, set[str]] = {}
+    for plan in plans:
+        target = {device.name: device.target for device in plan.devices}
+        for steps in plan.steps.values():
+            for step in steps:
+                needed.setdefault(step.stage, set()).add(target[step.device])
+    return needed
+
+
+def _lower_stage(
+    source: _StageSource, targets: set[str], archs: Sequence[TargetArch], folder: Path
+) -> LoweredStage:
+    from lemurc.targets.lower_to_iree import lower_to_iree
+    from lemurc.targets.registry import get
+
+    inputs = []
+    for arch in archs:
+        if arch.target not in targets and not arch.always:
+            continue
+        lowered = lower_to_iree(source.bytecode, select=get(arch.target).kernels(arch.arch))
+        name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
+        (folder / name).write_bytes(lowered.bytecode)
+        traits = lowered.traits
+        inputs.append(
+            IreeInput(
+                target=arch.target,
+                arch=arch.arch,
+                file=name,
+                parameters=lowered.parameters,
+                composites=dict(traits.composites),
+                wide_resources=traits.wide_resources,
+            )
+        )
+    return LoweredStage(source.inputs, source.outputs, source.cost, source.ops, tuple(inputs))
+
+
+def _flows(module: Any) -> dict[str, FunctionFlow]:
+    """Where results come from; the same in every plan, so read before partitioning."""
+    from lemurc.passes.graph import Graph, entries, symbol
+
+    flows = {}
+    for entry in entries(module.operation):
+        graph = Graph(entry)
+        results: dict[int, str] = {}
+        updates: dict[str, str] = {}
+        attributes = _attributes(entry, "res_attrs")
+        for value, attrs in zip(graph.terminator.operands, attributes, strict=True):
+            if "lemur.state_update" in attrs:
+                updates[attrs["lemur.state_update"].value] = graph.reference(value)
+            else:
+                results[attrs["lemur.output"].value] = graph.reference(value)
+        flows[symbol(entry)] = FunctionFlow(tuple(results[i] for i in sorted(results)), updates)
+    return flows
+
+
+def _take_parameter_function(module: Any, folder: Path) -> FoldedParameters | None:
+    """Move the function of weights that `hoist-parameters` made into a module of its own."""
+    from torch_mlir import ir
+
+    from lemurc.targets.lower_to_iree import lower_to_iree
+
+    for op in module.body.operations:
+        function = op.operation
+        if "lemur.parameters" not in function.attributes:
+            continue
+        alone = ir.Module.create()
+        with ir.InsertionPoint(alone.body):
+            copy = function.clone()
+        copy.attributes["sym_name"] = _string("run")
+        del copy.attributes["lemur.parameters"]
+        if "sym_visibility" in copy.attributes:
+            del copy.attributes["sym_visibility"]
+        types = function.attributes["function_type"].value.results
+        outputs = tuple(
+            TensorSpec(
+                attrs["lemur.param"].value, DTYPES[str(kind.element_type)], tuple(kind.shape)
+            )
+            for attrs, kind in zip(_attributes(function, "res_attrs"), types, strict=True)
+        )
+        lowered = lower_to_iree(_bytecode(alone.operation))
+        (folder / "parameters.mlirbc").write_bytes(lowered.bytecode)
+        function.erase()
+        return FoldedParameters("parameters.mlirbc", lowered.parameters, outputs)
+    return None
+
+
+def _stage_modules(module: Any) -> list[Any]:
+    return [op.operation for op in module.body.operations if op.operation.name == "builtin.module"]
+
+
+def _text(op: Any, attribute: str) -> str:
+    return str(op.attributes[attribute].value)
+
+
+def _string(text: str) -> Any:
+    from torch_mlir import ir
+
+    return ir.StringAttr.get(text)
+
+
+def _bytecode(operation: Any) -> bytes:
+    buffer = io.BytesIO()
+    operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def _attribute(value: Any) -> Any:
+    """JSON-like Python data as an MLIR attribute."""
+    from torch_mlir import ir
+
+    if isinstance(value, dict):
+        return ir.DictAttr.get({key: _attribute(item) for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return ir.ArrayAttr.get([_attribute(item) for item in value])
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
+    if isinstance(value, float):
+        return ir.FloatAttr.get(ir.F64Type.get(), value)
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))

@@ -1,0 +1,45 @@
+"""The options of `compile`, in one place for Python and the command line."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Progress = Callable[[str, int, int, str], None]
+"""`progress(phase, done, total, detail)`; `total` is 0 while it is not known."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Every field has a default that gives a good answer.
+
+    `inputs`, `dynamic` and `pins` are in the spelling of the command line:
+    `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
+    `max_rss` is in bytes, `budget_s` in seconds of wall time for the whole compilation.
+    """
+
+    inputs: tuple[str, ...] = ()
+    dynamic: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    system: str | Path | None = None
+    opt_level: int = 2
+    trust_pickle: bool = False
+    model_factory: str | None = None
+    verify: bool = True
+    tolerance: float | None = None
+    golden: Literal["random", "example", "none"] = "random"
+    jobs: int | None = None
+    budget_s: float | None = None
+    max_rss: int | None = None
+    cache: bool = True
+    save_temps: str | Path | None = None
+    strict: bool = False
+    progress: Progress | None = None
+
+    def workers(self) -> int:
+        return self.jobs or len(os.sched_getaffinity(0))
+
+    def report(self, phase: str, done: int, total: int, detail: str = "") -> None:
+        if self.progress is not None:
+            self.progress(phase, done, total, detail)

@@ -1,0 +1,152 @@
+"""What a target is: data about a kind of hardware, and how IREE is asked for code.
+
+A new target is one `Target` value. Third parties publish theirs under the entry
+point group `lemurc.targets`; `docs/adding-a-target.md` and the conformance tests in
+`test/targets/` say what it must satisfy.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+COMMON_FLAGS = (
+    "--iree-input-type=tm_tensor",
+    "--iree-execution-model=async-external",
+    # Below O2 IREE 3.13 rejects small matmuls with constant results.
+    "--iree-opt-level=O2",
+    # IREE demotes f64 to f32 without a word by default.
+    "--iree-input-demote-f64-to-f32=false",
+    "--iree-vm-bytecode-module-strip-debug-ops",
+    "--iree-vm-bytecode-module-strip-source-map",
+)
+
+
+@dataclass(frozen=True)
+class StageTraits:
+    """What the choice of flags may depend on, read off one stage by `lower_to_iree`.
+
+    `composites` counts the composite kinds left to IREE's own code generation;
+    `wide_resources` says that a bf16 or complex constant is stored as a resource.
+    """
+
+    composites: Mapping[str, int] = field(default_factory=dict)
+    wide_resources: bool = False
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One thing `target:arch` may name; `flags` tell IREE to generate code for it."""
+
+    name: str
+    flags: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    illegal_types: tuple[str, ...] | None = None
+    """Where it differs from the target's."""
+
+
+@dataclass(frozen=True)
+class DeviceModel:
+    """Numbers for a typical device: operations and bytes per second, seconds, bytes."""
+
+    flops: Mapping[str, float]
+    bandwidth: float
+    launch: float
+    memory: int
+
+
+Select = Callable[[Any], None]
+"""Replaces composites of a stage (level S, in place) by calls of kernels."""
+
+
+def _no_kernels(arch: str) -> Select | None:
+    return None
+
+
+def _no_tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of hardware.
+
+    `backend` is IREE's name of the code generator and `driver` that of the runtime
+    driver. `tuning` adds flags that make a stage faster. `illegal_types` and
+    `illegal_kinds` are element types and composite kinds that no stage for this
+    target may hold. `same_as` maps an architecture IREE does not know to the one
+    whose code runs there.
+    """
+
+    name: str
+    backend: str
+    driver: str
+    architectures: tuple[Architecture, ...]
+    default: tuple[str, ...]
+    model: DeviceModel
+    aliases: tuple[str, ...] = ()
+    illegal_types: tuple[str, ...] = ()
+    illegal_kinds: tuple[str, ...] = ()
+    same_as: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    """Flags of every stage on every architecture."""
+    tuning: Callable[[str, StageTraits], tuple[str, ...]] = _no_tuning
+    kernels: Callable[[str], Select | None] = _no_kernels
+    """The pass that puts this target's own kernels to use on an architecture."""
+    retry: tuple[str, ...] = ()
+    """Flags to try again with, for stages that crash IREE without them."""
+    resolve: Callable[[str], str] | None = None
+    """Turns a name that depends on the machine ("host") into an architecture."""
+
+    def architecture(self, name: str) -> Architecture | None:
+        """The architecture called `name`, if this target has one."""
+        for arch in self.architectures:
+            if name == arch.name or name in arch.aliases:
+                return arch
+        return None
+
+    def flags(
+        self, arch: str, traits: StageTraits | None = None, *, tuned: bool = True
+    ) -> tuple[str, ...]:
+        """All of iree-compile's flags, in a fixed order.
+
+        `tuned=False` leaves out what only makes code faster, for a stage that IREE
+        refuses to compile with it.
+        """
+        traits = traits or StageTraits()
+        known = self.architecture(arch)
+        if known is None:
+            raise KeyError(f"{self.name} has no architecture {arch!r}")
+        constants: tuple[str, ...] = ()
+        if traits.wide_resources:
+            # Inlining such a constant into a dispatch fails to verify in IREE 3.13.
+            constants = ("--iree-flow-inline-constants-max-byte-length=0",)
+        return (
+            *COMMON_FLAGS,
+            f"--iree-hal-target-backends={self.backend}",
+            *known.flags,
+            *self.required,
+            *constants,
+            *(self.tuning(known.name, traits) if tuned else ()),
+        )
+
+    def illegal_types_of(self, archs: Iterable[str]) -> tuple[str, ...]:
+        """Element types that code for at least one of `archs` cannot hold."""
+        found: dict[str, None] = {}
+        for name in archs:
+            arch = self.architecture(name)
+            own = arch.illegal_types if arch is not None else None
+            found.update(dict.fromkeys(self.illegal_types if own is None else own))
+        return tuple(found)
+
+    def system_device(self, name: str, archs: Iterable[str]) -> dict[str, object]:
+        """The default entry of `lemur.system` for a device called `name`."""
+        return {
+            "name": name,
+            "target": self.name,
+            "flops": dict(self.model.flops),
+            "bandwidth": self.model.bandwidth,
+            "launch": self.model.launch,
+            "memory": self.model.memory,
+            "illegal_types": list(self.illegal_types_of(archs)),
+            "illegal_kinds": list(self.illegal_kinds),
+        }

@@ -1,0 +1,31 @@
+"""The bitcode that CMakeLists.txt builds from kernels/*.c, if this installation has it.
+
+A pure-Python installation has none: stages then compile without kernels, only slower.
+"""
+
+import functools
+import hashlib
+from importlib.resources import files
+
+ISAS = {"x86-64-v3": "x86_64_v3", "x86-64-v4": "x86_64_v3"}
+"""Architectures of the cpu target with kernels, and whose code serves them."""
+
+
+@functools.cache
+def bitcode(arch: str, kernel: str) -> bytes | None:
+    """Bitcode of `kernel` for `arch`; None when there is none."""
+    isa = ISAS.get(arch)
+    if isa is None:
+        return None
+    path = files("lemurc.targets.cpu").joinpath("kernels", isa, f"{kernel}.bc")
+    return path.read_bytes() if path.is_file() else None
+
+
+def digest(arch: str, kernels: tuple[str, ...]) -> bytes:
+    """A hash of the bitcode of `kernels`, for the cache key."""
+    total = hashlib.sha256()
+    for kernel in kernels:
+        code = bitcode(arch, kernel) or b""
+        total.update(len(code).to_bytes(8, "little"))
+        total.update(code)
+    return total.digest()

@@ -1,0 +1,145 @@
+"""One native iree-compile process: start, watch, kill, read.
+
+The console script `iree-compile` is a Python wrapper whose child survives it, so the
+binary inside the wheel is run directly, in a session of its own.
+"""
+
+import ctypes
+import functools
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_CRASHES = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGFPE, -signal.SIGILL, -signal.SIGBUS}
+_INPUT, _OUTPUT, _LOG = "stage.mlirbc", "stage.vmfb", "log.txt"
+
+
+@functools.cache
+def compiler_path() -> Path:
+    """The native compiler; IREE keeps its linker beside it."""
+    import iree.compiler
+
+    name = "iree-compile.exe" if sys.platform == "win32" else "iree-compile"
+    return Path(iree.compiler.__file__).parent / "_mlir_libs" / name
+
+
+@functools.cache
+def compiler_version() -> str:
+    from importlib.metadata import version
+
+    return version("iree-base-compiler")
+
+
+class IreeProcess:
+    """A running compiler and its temporary folder; `close` ends both."""
+
+    def __init__(self, bytecode: bytes, flags: Sequence[str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="lemurc-")
+        root = Path(self._folder.name)
+        (root / _INPUT).write_bytes(bytecode)
+        with (root / _LOG).open("wb") as log:
+            # Relative paths: nothing of this machine reaches the module.
+            self._process = subprocess.Popen(
+                [str(compiler_path()), _INPUT, *flags, "-o", _OUTPUT],
+                cwd=root,
+                env=os.environ | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(root)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_parent(),
+            )
+
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def crashed(self) -> bool:
+        """Whether a signal, not a verdict, ended it."""
+        return self._process.returncode in _CRASHES or "PLEASE submit a bug report" in self.log()
+
+    def module(self) -> bytes | None:
+        """What was compiled, or None when nothing was."""
+        path = Path(self._folder.name, _OUTPUT)
+        if self._process.returncode != 0 or not path.exists():
+            return None
+        return path.read_bytes()
+
+    def log(self) -> str:
+        return Path(self._folder.name, _LOG).read_text(errors="replace")
+
+    def diagnostic(self) -> str:
+        """The first line that says what is wrong, without the position in our bytecode."""
+        for line in self.log().splitlines():
+            found = re.search(r"\b(?:error|LLVM ERROR|Assertion)\b:? ?(.*)", line)
+            if found and found.group(1):
+                # A location printed in full can run to kilobytes before the message.
+                return found.group(1).rsplit("): ", 1)[-1].strip()[:300]
+        code = self._process.returncode
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exit status {code} without a message"
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the process and its children (0 where there is no /proc)."""
+        return sum(_resident_bytes(pid) for pid in _with_children(self._process.pid))
+
+    def close(self) -> None:
+        """Kills the group, if it still runs, and removes the folder."""
+        if self._process.poll() is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it ended meanwhile
+            self._process.wait()
+        self._folder.cleanup()
+
+
+def save_reproducer(folder: Path, bytecode: bytes, flags: Sequence[str], log: str) -> Path:
+    """Fills `folder` with the input, the log and the command that shows the failure again.
+
+    Returns where they are: elsewhere when `folder` cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="lemurc-failure-"))
+    command = shlex.join(["iree-compile", _INPUT, *flags, "-o", _OUTPUT])
+    (folder / _INPUT).write_bytes(bytecode)
+    (folder / _LOG).write_text(log)
+    (folder / "command.sh").write_text(f"{command}\n")
+    return folder
+
+
+def _die_with_parent() -> Callable[[], object] | None:
+    """On Linux, a function for the child that has the kernel kill it with its parent."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
+
+    def request() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return request
+
+
+def _with_children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return [pid]
+    return [pid, *(child for word in text.split() for child in _with_children(int(word)))]
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

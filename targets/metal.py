@@ -1,0 +1,19 @@
+"""Apple GPUs. Modules hold Metal source, compiled by the driver when they load."""
+
+from lemurc.targets.base import Architecture, DeviceModel, Target
+
+TARGET = Target(
+    name="metal",
+    aliases=("apple", "mps", "metal-spirv"),
+    backend="metal-spirv",
+    driver="metal",
+    architectures=(Architecture("macos", (), ("generic",)),),
+    default=("macos",),
+    model=DeviceModel(
+        flops={"f32": 5.0e12, "f16": 5.0e12, "i8": 5.0e12},
+        bandwidth=2.0e11,
+        launch=2.0e-5,
+        memory=8 << 30,
+    ),
+    illegal_types=("f64", "complex<f64>"),
+)

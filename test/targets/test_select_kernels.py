@@ -1,0 +1,99 @@
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("iree.compiler")
+
+from lemurc.targets import registry
+from lemurc.targets.compile import CompileJob, compile_jobs
+from lemurc.targets.cpu import host_architecture, library
+from lemurc.targets.lower_to_iree import lower_to_iree
+from lemurc.targets.select_kernels import SelectKernels
+
+ARCH = "x86-64-v3"
+
+STAGE = """
+module @stage0 {
+  func.func @run(%x: tensor<3x5x7xf32>, %w: tensor<7xf32> {lemur.param = "w"})
+      -> tensor<3x5x7xf32> {
+    %0 = "func.call"(%x, %w) <{callee = @norm, no_inline}>
+      : (tensor<3x5x7xf32>, tensor<7xf32>) -> tensor<3x5x7xf32>
+    %1 = "func.call"(%0) <{callee = @gelu_0, no_inline}> : (tensor<3x5x7xf32>) -> tensor<3x5x7xf32>
+    %2 = "func.call"(%1) <{callee = @gelu_1, no_inline}> : (tensor<3x5x7xf32>) -> tensor<3x5x7xf32>
+    return %2 : tensor<3x5x7xf32>
+  }
+  func.func private @norm(%x: tensor<3x5x7xf32>, %w: tensor<7xf32>) -> tensor<3x5x7xf32>
+      attributes {lemur.composite = "layer_norm", lemur.operands = ["input", "weight"],
+                  lemur.eps = 1.0e-5 : f64, lemur.normalized_rank = 1 : i64, no_inline} {
+    return %x : tensor<3x5x7xf32>
+  }
+  func.func private @gelu_0(%x: tensor<3x5x7xf32>) -> tensor<3x5x7xf32>
+      attributes {lemur.composite = "gelu", lemur.approximate = "none", no_inline} {
+    return %x : tensor<3x5x7xf32>
+  }
+  func.func private @gelu_1(%x: tensor<3x5x7xf32>) -> tensor<3x5x7xf32>
+      attributes {lemur.composite = "gelu", lemur.approximate = "none", no_inline} {
+    return %x : tensor<3x5x7xf32>
+  }
+}"""
+
+needs_bitcode = pytest.mark.skipif(
+    library.bitcode(ARCH, "gelu") is None, reason="installed without the kernel library"
+)
+
+
+def used(stage: str, arch: str = ARCH) -> dict[str, int]:
+    kernels = SelectKernels(arch)
+    lower_to_iree(stage, select=kernels.run)
+    return dict(kernels.used)
+
+
+@needs_bitcode
+@pytest.mark.skipif(host_architecture() not in (ARCH, "x86-64-v4"), reason="needs AVX2")
+def test_kernels_answer_like_the_reference(run_module):
+    kernels = SelectKernels(ARCH)
+    lowered = lower_to_iree(STAGE, select=kernels.run)
+    assert kernels.used == {"layer_norm": 1, "gelu": 2}
+    flags = registry.get("cpu").flags(ARCH, lowered.traits)
+    (module,) = compile_jobs([CompileJob("s", "cpu", ARCH, lowered.bytecode, flags)])
+    assert isinstance(module, bytes), module
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 5, 7), (7,)))
+    (y,) = run_module(module, [x], [w], "local-sync")
+    centred = x - x.mean(-1, keepdims=True, dtype=np.float64)
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * w
+    for _ in range(2):
+        expected = expected * (1 + np.vectorize(math.erf)(expected / math.sqrt(2))) / 2
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+@needs_bitcode
+def test_equal_shapes_share_one_executable():
+    lowered = lower_to_iree(STAGE, select=SelectKernels(ARCH).run)
+    assert lowered.bytecode.count(b"kernel_gelu_1") == 1
+    assert b"kernel_gelu_2" not in lowered.bytecode
+    assert lowered.traits.composites == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('lemur.approximate = "none"', 'lemur.approximate = "tanh"'),
+        ("3x5x7xf32", "3x5x7xf16"),
+        ("3x5x7xf32", "?x5x7xf32"),
+        ('lemur.composite = "gelu", ', ""),
+    ],
+)
+def test_what_no_kernel_does_keeps_its_reference(old, new):
+    assert "gelu" not in used(STAGE.replace(old, new))
+
+
+def test_other_architectures_have_no_kernels():
+    assert used(STAGE, "x86-64") == {}
+    assert used(STAGE, "aarch64") == {}
+
+
+def test_without_bitcode_a_stage_compiles_as_before(monkeypatch):
+    monkeypatch.setattr(library, "bitcode", lambda arch, kernel: None)
+    assert used(STAGE) == {}
