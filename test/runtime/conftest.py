@@ -195,9 +195,7 @@ def stage() -> type[StageText]:
     return StageText
 
 
-ADD_WEIGHT = StageText(
-    ("input:0",), ("v0",), "%r = arith.addf %a, %b : f32", ("w",)
-)
+ADD_WEIGHT = StageText(("input:0",), ("v0",), "%r = arith.addf %a, %b : f32", ("w",))
 
 
 @pytest.fixture(scope="session")

@@ -92,9 +92,7 @@ def test_an_input_that_becomes_state_is_copied(lab, stage, aligned):
     store = np.zeros(n + 17, np.float32)
     start = -(store.ctypes.data // 4) % 16 + (0 if aligned else 1)
     x = store[start : start + n]
-    add = stage(
-        ("input:0", "state:last"), ("v0",), "%r = arith.addf %a, %b : f32", shape=(n,)
-    )
+    add = stage(("input:0", "state:last"), ("v0",), "%r = arith.addf %a, %b : f32", shape=(n,))
     path = lab.write(
         "last", {"s": add}, [{"s": "cpu:0"}], ["v0", "state:last"],
         weights={"last": np.zeros(n, np.float32)}, state_updates={"last": "input:0"},
