@@ -20,16 +20,26 @@ def load(
     inputs: Sequence[str] = (),
     dynamic: Sequence[str] = (),
     trust_pickle: bool = False,
+    model_factory: str | None = None,
 ) -> Program:
     """The program of a model and an example call.
 
     `model`: an nn.Module, an ExportedProgram, a dict of entry points
     `{name: (model, args)}` or `{name: (model, args, kwargs)}`, or a path in one of the
     formats of formats.py, or `file.py:factory`. `inputs` and `dynamic` are the command
-    line's spelling of the example call and of `dynamic_shapes` (see inputs.py).
+    line's spelling of the example call and of `dynamic_shapes` (see inputs.py). With
+    `model_factory`, a `file.py:factory`, the path holds only weights for what it builds.
     """
     plain_results = False
-    if isinstance(model, (str, Path)):
+    if model_factory is not None:
+        from lemurc.frontend.factory import call_factory
+        from lemurc.frontend.state_dict import load_state_dict
+
+        name = Path(model).stem
+        factory_path, _, factory = _split(model_factory)
+        found, found_args, found_kwargs = _parts(call_factory(factory_path, factory or "build"))
+        load_state_dict(found, Path(model))
+    elif isinstance(model, (str, Path)):
         path, _, factory = _split(str(model))
         name = path.stem or "model"
         if not factory:

@@ -12,7 +12,7 @@ from lemurc.frontend.formats import BUILD_HINT
 
 def load_pickled(path: Path, *, trust: bool) -> torch.nn.Module:
     """The module; without `trust` nothing that could run code is opened."""
-    value = _without_code(path)
+    value = read_data(path)
     if value is None:
         if not trust:
             raise UsageError(
@@ -31,7 +31,7 @@ def load_pickled(path: Path, *, trust: bool) -> torch.nn.Module:
     )
 
 
-def _without_code(path: Path) -> Any:
+def read_data(path: Path) -> Any:
     """Its content when that is tensors and plain containers, else None."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
