@@ -18,7 +18,7 @@ SENTENCES ?= "A man is eating food." "Somebody is having a meal."
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint types lit pytest check lock clean lavapipe
+.PHONY: help run test lint types lit pytest check docs lock clean lavapipe
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,10 @@ lavapipe: ## A software Vulkan driver, for the tests that need one (root and apt
 	  echo "lavapipe: SKIPPED, there is no Vulkan driver: tests marked vulkan will be skipped."; \
 	  echo "lavapipe: to run them, install mesa-vulkan-drivers (as root, or ask who is)."; \
 	fi
+
+docs: $(STAMPS)/test ## Refresh the code that docs quote and the JSON schemas.
+	$(BIN)/python docs/quotes.py
+	$(BIN)/python docs/schema/generate.py
 
 lock: $(STAMPS)/bench ## Write constraints.txt anew from the environment in .venv.
 	@mkdir -p build

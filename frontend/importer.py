@@ -27,6 +27,7 @@ from torch_mlir.extras.fx_importer import FxImporter
 from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError
 from lemurc.frontend.node_locations import LocatedContextCache
+from lemurc.frontend.views import rewrite_views
 from lemurc.frontend.weights import WeightStore
 
 _STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -46,6 +47,7 @@ def import_programs(programs: dict[str, ExportedProgram], store: WeightStore) ->
     importer._cc = LocatedContextCache(importer._c, py_attr_tracker=importer._py_attr_tracker)
     for entry_point, program in programs.items():
         _drop_type_assertions(program)
+        rewrite_views(program)
         arguments = _prepare_inputs(program, store, entry_point)
         results = _prepare_outputs(program, store, entry_point)
         function = importer.import_program(program, func_name=entry_point)

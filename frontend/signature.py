@@ -35,11 +35,13 @@ def signature_of(program: ExportedProgram, module: Any = None) -> Signature:
     out_tree = _describe(program.call_spec.out_spec, [spec.arg for spec in outputs], "result")
     ranges = program.range_constraints
     return Signature(
-        inputs=_tensor_specs([spec.arg for spec in inputs], values, ranges, ""),
-        outputs=_tensor_specs([spec.arg for spec in outputs], values, ranges, "output"),
+        inputs=_tensor_specs([spec.arg for spec in inputs], values, ranges, None),
+        outputs=_tensor_specs(
+            [spec.arg for spec in outputs], values, ranges, _leaf_names(out_tree)
+        ),
         in_tree=in_tree,
         out_tree=out_tree,
-        argument_names=_argument_names(module),
+        argument_names=argument_names(module),
     )
 
 
@@ -68,16 +70,31 @@ def _describe(spec: Any, arguments: list[Any], what: str) -> pytree.Tree:
 
 
 def _tensor_specs(
-    arguments: list[Any], values: dict[str, Any], ranges: Any, prefix: str
+    arguments: list[Any], values: dict[str, Any], ranges: Any, names: list[str] | None
 ) -> tuple[TensorSpec, ...]:
     specs = []
     for argument in arguments:
         if isinstance(argument, TensorArgument):
             value = values[argument.name]
-            name = f"{prefix}{len(specs)}" if prefix else argument.name
+            name = argument.name if names is None else names[len(specs)]
             shape = tuple(_dimension(size, ranges) for size in value.shape)
             specs.append(TensorSpec(name, dtype_name(value.dtype), shape))
     return tuple(specs)
+
+
+def _leaf_names(tree: pytree.Tree) -> list[str]:
+    """`logits` or `layers.0` by where a result stands; `output2` when it has no key."""
+    names: list[str] = []
+
+    def walk(node: pytree.Tree, path: tuple[str, ...], *, named: bool) -> None:
+        if node["kind"] == "leaf":
+            names.append(".".join(path) if named else f"output{len(names)}")
+        items = node.get("items", [])
+        for key, item in zip(node.get("keys", range(len(items))), items, strict=True):
+            walk(item, (*path, str(key)), named=named or "keys" in node)
+
+    walk(tree, (), named=False)
+    return names
 
 
 def _dimension(size: int | torch.SymInt, ranges: Any) -> int | SymbolicDim:
@@ -116,10 +133,13 @@ def _source_name(source: Any) -> str:
     return str(name() if callable(name) else name)
 
 
-def _argument_names(module: Any) -> tuple[str, ...]:
+def argument_names(module: Any) -> tuple[str, ...]:
+    """Positional parameters of `module.forward`; none for what is no nn.Module."""
     forward = getattr(module, "forward", None)
     if forward is None:
         return ()
+    if isinstance(module, torch.jit.ScriptModule):
+        return tuple(argument.name for argument in forward.schema.arguments[1:])
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(forward).parameters.values()
     return tuple(parameter.name for parameter in parameters if parameter.kind in positional)

@@ -1,5 +1,7 @@
 """nn.Module or ExportedProgram to a Program."""
 
+import dataclasses
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +66,10 @@ def export(entry: EntryPoint) -> ExportedProgram:
             code="not-a-module",
             hint="wrap a function in an nn.Module whose forward calls it",
         )
+    if isinstance(entry.model, torch.jit.ScriptModule):
+        return _from_torchscript(entry)
+    _require_examples(entry)
+    _register_dataclasses((entry.args, dict(entry.kwargs)))
     try:
         with torch.no_grad():
             return torch.export.export(
@@ -79,6 +85,62 @@ def export(entry: EntryPoint) -> ExportedProgram:
             code="export-failed",
             hint="see https://docs.pytorch.org/docs/stable/export.html for what it accepts",
         ) from error
+
+
+def _from_torchscript(entry: EntryPoint) -> ExportedProgram:
+    from torch._export.converter import TS2EPConverter
+
+    if not entry.args and not entry.kwargs:
+        raise _no_example("a TorchScript archive")
+    try:
+        # the converter makes sizes dynamic at will: export what it made once more
+        converted = TS2EPConverter(entry.model, entry.args, dict(entry.kwargs)).convert()
+        return torch.export.export(
+            converted.module(),
+            entry.args,
+            dict(entry.kwargs),
+            dynamic_shapes=entry.dynamic_shapes,
+            strict=False,
+        )
+    except Exception as error:
+        raise UnsupportedModelError(
+            f"PyTorch cannot convert this TorchScript model: {_first_lines(error)}",
+            code="torchscript",
+            hint="export the original PyTorch model with torch.export.save",
+        ) from error
+
+
+def _require_examples(entry: EntryPoint) -> None:
+    if entry.args or entry.kwargs:
+        return
+    parameters = inspect.signature(entry.model.forward).parameters.values()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if any(p.default is p.empty and p.kind not in variadic for p in parameters):
+        raise _no_example(f"{type(entry.model).__name__}.forward")
+
+
+def _no_example(what: str) -> UsageError:
+    return UsageError(
+        f"{what} needs an example call",
+        code="example-missing",
+        hint="give each tensor: --input 1x3x224x224xf32, or --input name=1x16xi64",
+    )
+
+
+def _register_dataclasses(value: Any) -> None:
+    """torch.export takes only dataclasses it was told about."""
+    if isinstance(value, Mapping):
+        children = list(value.values())
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        children = [getattr(value, item.name) for item in dataclasses.fields(value)]
+        if type(value) not in torch_pytree.SUPPORTED_NODES:
+            torch.export.register_dataclass(type(value))
+    elif isinstance(value, (list, tuple)):
+        children = list(value)
+    else:
+        return
+    for child in children:
+        _register_dataclasses(child)
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:

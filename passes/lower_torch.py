@@ -8,6 +8,7 @@ from lemurc.passes.base import Pass
 from lemurc.passes.convert_torch import ConvertTorch
 from lemurc.passes.finish_lowering import FinishLowering
 from lemurc.passes.fold_constant_casts import FoldConstantCasts
+from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
 from lemurc.passes.raise_patterns import RaisePatterns
 
@@ -15,10 +16,11 @@ from lemurc.passes.raise_patterns import RaisePatterns
 def lower_torch() -> list[Pass | str]:
     """The steps, in order; a string is a pass of MLIR's or torch-mlir's."""
     return [
+        NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
         RaisePatterns(),  # what models write out by hand gets its name
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
-        FoldConstantCasts(),  # torch-mlir writes Python floats as f64
         "func.func(canonicalize,cse)",
+        FoldConstantCasts(),  # no f64 that the model did not ask for
         FinishLowering(),  # refuse what torch-mlir got wrong without a word
     ]

@@ -17,7 +17,9 @@ from lemurc.dialects.locations import module_path
 from lemurc.passes.torch_constants import defining, is_constant_operation, is_tensor
 
 Attributes = dict[str, Any]
-Build = Callable[[dict[str, ir.Value], Callable[[ir.Value], ir.Value]], ir.Value]
+Arguments = dict[str, ir.Value]
+Cloned = Callable[[ir.Value], ir.Value]
+Build = Callable[[Arguments, Cloned], ir.Value]
 """From the arguments by role, and a function that clones a constant into the body."""
 
 

@@ -25,7 +25,8 @@ from torch_mlir import ir
 
 from lemurc.passes.base import Pass
 from lemurc.passes.composites import Kind, describe
-from lemurc.passes.outline import Attributes, Build, Outliner, clone, is_composite
+from lemurc.passes.outline import Arguments, Attributes, Build, Cloned, Outliner, is_composite
+from lemurc.passes.reference_bodies import reference_body
 from lemurc.passes.torch_constants import dtype, is_tensor
 from lemurc.passes.torch_operations import convert, with_dtype
 
@@ -71,20 +72,25 @@ def _outline(
 
 def _body(operation: ir.Operation, kind: Kind, *, in_f32: bool) -> Build:
     positions = {at: role for role, at in kind.operands.items()}
+    written_out = reference_body(operation)
 
-    def build(arguments, cloned):  # type: ignore[no-untyped-def]
+    def build(arguments: Arguments, cloned: Cloned) -> ir.Value:
         operands = [
             arguments[positions[at]] if is_tensor(value) else cloned(value)
             for at, value in enumerate(operation.operands)
         ]
-        if not in_f32:
-            return clone(operation, operands)
-        wide = [convert(value, "f32") if dtype(value) in _HALF else value for value in operands]
-        types = [with_dtype(result, "f32") for result in operation.results]
-        attributes = {name: operation.attributes[name] for name in operation.attributes}
-        computed = ir.Operation.create(
-            operation.name, results=types, operands=wide, attributes=attributes
-        )
-        return convert(computed.results[0], dtype(operation.results[0]))
+        types = [result.type for result in operation.results]
+        if in_f32:
+            operands = [convert(v, "f32") if dtype(v) in _HALF else v for v in operands]
+            types = [with_dtype(result, "f32") for result in operation.results]
+        if written_out is not None:
+            value = written_out(operands, types[0])
+        else:
+            attributes = {name: operation.attributes[name] for name in operation.attributes}
+            copy = ir.Operation.create(
+                operation.name, results=types, operands=operands, attributes=attributes
+            )
+            value = copy.results[0]
+        return convert(value, dtype(operation.results[0]))
 
     return build

@@ -1,29 +1,11 @@
-"""Batch norm and RMS norm as models and PyTorch's decompositions write them."""
+"""RMS norm written out."""
 
 from torch_mlir import ir
 
-from lemurc.passes.outline import clone
+from lemurc.passes.outline import Arguments, Cloned, clone
 from lemurc.passes.torch_constants import constant, defining, shape
 from lemurc.passes.torch_match import CONVERSION, Refused, made_by, number, used_once
-from lemurc.passes.torch_operations import create
-from lemurc.passes.torch_operations import number as number_constant
 from lemurc.passes.torch_rewriter import Rewriter
-
-_INFERENCE = "torch.aten._native_batch_norm_legit_no_training"
-
-
-def raise_batch_norm(root: ir.Operation, rewriter: Rewriter) -> bool:
-    """The inference form, which has three results, -> torch.aten.batch_norm, which has one"""
-    if root.attributes["name"].value != _INFERENCE:
-        return False
-    if any(list(result.uses) for result in list(root.results)[1:]):
-        raise Refused("its saved statistics are used")
-    value, weight, bias, mean, variance, momentum, eps = root.operands
-    with ir.InsertionPoint(root), root.location:
-        training, cudnn = number_constant(False), number_constant(False)
-        operands = [value, weight, bias, mean, variance, training, momentum, eps, cudnn]
-        rewriter.replace(root, create("torch.aten.batch_norm", operands, root.results[0].type))
-    return True
 
 
 def raise_rms_norm(root: ir.Operation, rewriter: Rewriter) -> bool:
@@ -128,7 +110,7 @@ def _outline(
         if shape(operand) is None
     ]
 
-    def build(arguments, cloned):  # type: ignore[no-untyped-def]
+    def build(arguments: Arguments, cloned: Cloned) -> ir.Value:
         inside = {value: arguments[role] for role, value in roles.items()}
         for operation in [*operations, root]:
             operands = [

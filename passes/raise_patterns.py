@@ -23,7 +23,7 @@ from lemurc.passes.base import Pass
 from lemurc.passes.outline import is_composite
 from lemurc.passes.raise_activations import raise_gelu, raise_silu
 from lemurc.passes.raise_attention import raise_attention
-from lemurc.passes.raise_norms import raise_batch_norm, raise_rms_norm
+from lemurc.passes.raise_norms import raise_rms_norm
 from lemurc.passes.raise_rope import raise_rope
 from lemurc.passes.torch_match import Refused
 from lemurc.passes.torch_rewriter import Rewriter
@@ -34,7 +34,6 @@ Pattern = Callable[[ir.Operation, Rewriter], bool]
 """True when it replaced the operation it was given; Refused when it nearly matched."""
 
 _PATTERNS: dict[str, list[Pattern]] = {
-    "torch.operator": [raise_batch_norm],
     "torch.aten.mul.Tensor": [raise_rms_norm, raise_gelu, raise_silu],
     "torch.aten.add.Tensor": [raise_rope],
     "torch.aten.matmul": [raise_attention],

@@ -2,8 +2,8 @@
 
 from torch_mlir import ir
 
-from lemurc.passes.outline import clone
-from lemurc.passes.torch_constants import constant, shape
+from lemurc.passes.outline import Arguments, Cloned, clone
+from lemurc.passes.torch_constants import constant, defining, shape
 from lemurc.passes.torch_match import Refused, made_by, number, used_once
 from lemurc.passes.torch_rewriter import Rewriter
 
@@ -91,12 +91,11 @@ def _outline(
         if operand not in made
     ]
 
-    def build(arguments, cloned):  # type: ignore[no-untyped-def]
+    def build(arguments: Arguments, cloned: Cloned) -> ir.Value:
         inside = {value: arguments[role] for role, value in roles.items()}
         for operation in [*operations, root]:
             operands = [
-                inside[value] if value in inside else cloned(value)
-                for value in operation.operands
+                inside[value] if value in inside else cloned(value) for value in operation.operands
             ]
             inside[operation.results[0]] = clone(operation, operands)
         return inside[root.results[0]]

@@ -51,3 +51,9 @@ def convert(value: ir.Value, name: str) -> ir.Value:
         return value
     operands = [value, number(_DTYPE_NUMBER[name])]
     return create("torch.prims.convert_element_type", operands, with_dtype(value, name))
+
+
+def with_shape(value: ir.Value, sizes: list[int]) -> ir.Type:
+    """The type of the tensor `value` with another shape; -1 is dynamic."""
+    spelled = ",".join("?" if size < 0 else str(size) for size in sizes)
+    return ir.Type.parse(f"!torch.vtensor<[{spelled}],{dtype(value)}>")

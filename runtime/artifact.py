@@ -41,12 +41,18 @@ class Artifact:
     """
 
     def __init__(
-        self, path: Path, manifest: Manifest, data: memoryview, ranges: dict[str, tuple[int, int]]
+        self,
+        path: Path,
+        manifest: Manifest,
+        data: memoryview,
+        ranges: dict[str, tuple[int, int]],
+        beside: dict[str, memoryview],
     ) -> None:
         self.path = path
         self.manifest = manifest
         self._data = data
         self._ranges = ranges
+        self._beside = beside
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, check_weights: bool = True) -> "Artifact":
@@ -58,12 +64,14 @@ class Artifact:
         path = Path(path)
         data = _map(path)
         ranges, document = _outline(path, data)
-        _verify(path, data, ranges, document, check_weights)
+        _verify_frame(path, data, ranges, document)
+        beside = _map_beside(path, document["files"])
+        _verify_entries(path, data, ranges, beside, document["files"], check_weights)
         try:
             manifest = from_json(str(document["text"]))
         except (KeyError, TypeError, ValueError) as error:
             raise _corrupt(path, f"its manifest is not valid ({error})") from error
-        return cls(path, manifest, data, ranges)
+        return cls(path, manifest, data, ranges, beside)
 
     @property
     def size(self) -> int:
@@ -71,6 +79,8 @@ class Artifact:
 
     def entry(self, name: str) -> memoryview:
         """The bytes of an entry, read-only and without a copy."""
+        if name in self._beside:
+            return self._beside[name]
         if name not in self._ranges:
             raise _corrupt(self.path, f"it has no entry {name!r}")
         start, stop = self._ranges[name]
@@ -103,6 +113,7 @@ class Artifact:
     def close(self) -> None:
         self._data = memoryview(b"")
         self._ranges = {}
+        self._beside = {}
 
     def __enter__(self) -> "Artifact":
         return self
@@ -139,16 +150,17 @@ def _outline(path: Path, data: memoryview) -> tuple[dict[str, tuple[int, int]], 
 
     Nothing is verified yet, so any failure to make sense of the bytes means damage.
     """
-    first = data[30 : 30 + len(MIMETYPE_ENTRY)] == MIMETYPE_ENTRY.encode()
-    starts_well = data[:4] == b"PK\3\4" and first
-    ends_well = data[-COMMENT_LENGTH:][: len(COMMENT_PREFIX)] == COMMENT_PREFIX
-    content = data[ALIGNMENT : ALIGNMENT + len(MIMETYPE)]
+    head = data[: ALIGNMENT + len(MIMETYPE)].tobytes()
+    content = head[ALIGNMENT:]
+    starts_well = head[:4] == b"PK\3\4" and head[30:].startswith(MIMETYPE_ENTRY.encode())
+    ends_well = data[-COMMENT_LENGTH:].tobytes().startswith(COMMENT_PREFIX)
     if not ends_well and not (starts_well and MIMETYPE.startswith(content)):
         raise _foreign(path, "it does not look like one")
     if not ends_well:
         raise _corrupt(path, "its end is missing")
+    pages: Any = data.obj
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(pages) as archive:
             infos = archive.infolist()
         ranges = {info.filename: _range(data, info) for info in infos}
         start, stop = ranges[MANIFEST_ENTRY]
@@ -167,19 +179,16 @@ def _range(data: memoryview, info: zipfile.ZipInfo) -> tuple[int, int]:
     return start, start + info.file_size
 
 
-def _verify(
-    path: Path,
-    data: memoryview,
-    ranges: dict[str, tuple[int, int]],
-    document: dict[str, Any],
-    check_weights: bool,
+def _verify_frame(
+    path: Path, data: memoryview, ranges: dict[str, tuple[int, int]], document: dict[str, Any]
 ) -> None:
-    files = document["files"]
-    if not set(files) <= set(ranges):
-        raise _corrupt(path, f"entries are missing: {sorted(set(files) - set(ranges))}")
-    covered = [ranges[name] for name in files]
+    """Everything but the entries: headers, padding, manifest, directory; then the version."""
+    inside = [name for name, entry in document["files"].items() if "external" not in entry]
+    missing = sorted(set(inside) - set(ranges))
+    if missing:
+        raise _corrupt(path, f"entries are missing: {missing}")
     expected = data[-64:].tobytes().decode("ascii", "replace")
-    if hash_outside(data[:-64], covered) != expected:
+    if hash_outside(data[:-64], [ranges[name] for name in inside]) != expected:
         raise _corrupt(path, "its headers or manifest were changed")
     if document["format"] != FORMAT_VERSION:
         raise ArtifactError(
@@ -188,11 +197,42 @@ def _verify(
             where=str(path),
             hint="compile the model again with this version, or install the one that made it",
         )
+
+
+def _map_beside(path: Path, files: dict[str, Any]) -> dict[str, memoryview]:
+    """Entries that are files of their own, in the folder of the artifact."""
+    beside = {}
+    for name, entry in files.items():
+        if "external" in entry:
+            try:
+                beside[name] = _map(path.parent / Path(entry["external"]).name)
+            except ArtifactError as error:
+                raise ArtifactError(
+                    f"{path} keeps its weights in another file: {error.message}",
+                    code="weights-not-found",
+                    where=str(path),
+                    hint=f"put {entry['external']} beside it, as `lemurc compile` did",
+                ) from error
+    return beside
+
+
+def _verify_entries(
+    path: Path,
+    data: memoryview,
+    ranges: dict[str, tuple[int, int]],
+    beside: dict[str, memoryview],
+    files: dict[str, Any],
+    check_weights: bool,
+) -> None:
     wanted = [name for name in files if check_weights or name != WEIGHTS_ENTRY]
-    entries = ((name, data[slice(*ranges[name])], files[name]) for name in wanted)
-    wrong = integrity.damaged(entries)
+    views = {name: beside[name] if name in beside else data[slice(*ranges[name])] for name in files}
+    for name, view in views.items():
+        if len(view) != files[name]["size"]:
+            raise _corrupt(path, f"its entry {name!r} has another size")
+    wrong = integrity.damaged((name, views[name], files[name]) for name in wanted)
     if wrong is not None:
-        raise _corrupt(path, f"its entry {wrong!r} was changed")
+        name = f"weights file {files[wrong]['external']!r}" if wrong in beside else repr(wrong)
+        raise _corrupt(path, f"{name} was changed")
 
 
 def _foreign(path: Path, why: str) -> ArtifactError:

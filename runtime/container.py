@@ -21,7 +21,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -47,14 +47,23 @@ def write(
     manifest: Manifest,
     entries: Mapping[str, bytes | Path],
     weights: Mapping[str, np.ndarray],
+    *,
+    external_weights: str | None = None,
 ) -> Manifest:
     """Write the artifact and return its manifest, with `files` and `weights` filled in.
 
-    The file appears under its name only when it is complete.
+    The file appears under its name only when it is complete. With `external_weights`,
+    a file name, the weights go to a file of that name beside it, referenced by hash.
     """
     target = Path(path)
     with _finished_or_absent(target) as temporary:
-        return _Writer(temporary).write(manifest, entries, weights)
+        if not external_weights or not weights:
+            return _Writer(temporary).write(manifest, entries, weights, {})
+        with _finished_or_absent(target.parent / external_weights) as beside:
+            placed, described = _write_beside(beside, weights)
+            described["external"] = external_weights
+            manifest = dataclasses.replace(manifest, weights=placed)
+            return _Writer(temporary).write(manifest, entries, {}, {WEIGHTS_ENTRY: described})
 
 
 @contextlib.contextmanager
@@ -97,26 +106,30 @@ class _Writer:
         manifest: Manifest,
         entries: Mapping[str, bytes | Path],
         weights: Mapping[str, np.ndarray],
+        beside: dict[str, dict[str, Any]],
     ) -> Manifest:
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0)
-        os.close(os.open(self.path, flags, 0o666))
+        """`beside` describes entries that are files of their own, `manifest` their tensors."""
+        _create(self.path)
         # The archive comes before any other byte: IREE empties the file.
         archive = _data_offset(_data_offset(0, MIMETYPE_ENTRY) + len(MIMETYPE), WEIGHTS_ENTRY)
         placed = _write_weights(self.path, archive, weights) if weights else {}
         with self.path.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
             self._add(file, MIMETYPE_ENTRY, MIMETYPE)
-            files = {}
-            if placed:
+            files = dict(beside)
+            hashed = set(entries)
+            if weights:
+                hashed.add(WEIGHTS_ENTRY)
                 files[WEIGHTS_ENTRY] = self._adopt(file, WEIGHTS_ENTRY, size - archive)
             for name in sorted(entries):
                 files[name] = self._add(file, name, entries[name])
+            placed = manifest.weights if beside else placed
             manifest = dataclasses.replace(manifest, files=files, weights=placed)
             self._add(file, MANIFEST_ENTRY, to_json(manifest).encode())
-            self._finish(file, hashed=set(files))
+            self._finish(file, hashed)
         return manifest
 
-    def _add(self, file: BinaryIO, name: str, content: bytes | Path) -> dict[str, object]:
+    def _add(self, file: BinaryIO, name: str, content: bytes | Path) -> dict[str, Any]:
         start = _data_offset(self.end, name)
         file.seek(start)
         if isinstance(content, Path):
@@ -126,7 +139,7 @@ class _Writer:
             file.write(content)
         return self._adopt(file, name, file.tell() - start)
 
-    def _adopt(self, file: BinaryIO, name: str, size: int) -> dict[str, object]:
+    def _adopt(self, file: BinaryIO, name: str, size: int) -> dict[str, Any]:
         """Give the `size` bytes already at the next data offset a header and a record."""
         start = _data_offset(self.end, name)
         file.flush()
@@ -164,6 +177,22 @@ def hash_outside(data: memoryview, covered: list[tuple[int, int]]) -> str:
         position = stop
     rest.update(data[position:])
     return rest.hexdigest()
+
+
+def _create(path: Path) -> None:
+    """Make an empty file with the permissions the user's umask gives."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0)
+    os.close(os.open(path, flags, 0o666))
+
+
+def _write_beside(
+    path: Path, weights: Mapping[str, np.ndarray]
+) -> tuple[dict[str, Weight], dict[str, Any]]:
+    """The weights as a file of their own, and what `manifest.files` says of it."""
+    _create(path)
+    placed = _write_weights(path, 0, weights)
+    with path.open("rb") as file, _mapped(file, 0, path.stat().st_size) as data:
+        return placed, integrity.describe(data)
 
 
 def _write_weights(path: Path, offset: int, weights: Mapping[str, np.ndarray]) -> dict[str, Weight]:

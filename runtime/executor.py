@@ -4,6 +4,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import iree.runtime as rt
+
 from lemurc.errors import ArtifactError
 from lemurc.manifest import ModuleFile, Stage
 from lemurc.runtime.artifact import Artifact
@@ -19,9 +21,7 @@ def vm_instance() -> Any:
     global _instance
     with _instance_lock:
         if _instance is None:
-            from iree.runtime import VmInstance
-
-            _instance = VmInstance()
+            _instance = rt.VmInstance()
     return _instance
 
 
@@ -35,14 +35,11 @@ class StageExecutor:
     def __init__(
         self, artifact: Artifact, name: str, stage: Stage, module: ModuleFile, device: OpenDevice
     ) -> None:
-        import iree.runtime as rt
-
         self.name = name
         self.device = device
         self.module = module
         self._outputs = range(len(stage.outputs))
-        self._view = rt.HalBufferView
-        self._list = rt.VmVariantList
+        self._doing = f"run stage {name}"
         self._lock = threading.Lock()
         with translated(f"load stage {name} ({module.target} {module.arch})", device.name):
             instance = vm_instance()
@@ -69,14 +66,13 @@ class StageExecutor:
 
     def submit(self, inputs: Sequence[Any], wait: Any, signal: Any) -> list[Any]:
         """Queue one execution; buffer views of the results, filled once `signal` is."""
-        arguments = self._list(len(inputs) + 2)
+        arguments = rt.VmVariantList(len(inputs) + 2)
         push = arguments.push_ref
         for view in inputs:
             push(view)
         push(wait)
         push(signal)
-        results = self._list(len(self._outputs))
-        with self._lock:
+        results = rt.VmVariantList(len(self._outputs))
+        with translated(self._doing, self.device.name), self._lock:
             self._invoke(self._run, arguments, results)
-        view = self._view
-        return [results.get_as_object(k, view) for k in self._outputs]
+        return [results.get_as_object(k, rt.HalBufferView) for k in self._outputs]

@@ -107,7 +107,10 @@ def modules_for(stage: Stage, target: str) -> list[ModuleFile]:
         order = {arch: rank for rank, arch in enumerate(cpu_features.supported_archs())}
         modules = [module for module in modules if module.arch in order]
         return sorted(modules, key=lambda module: order[module.arch])
-    return sorted(modules, key=lambda module: _newest_first(module.arch))
+    if target == "cuda":
+        # PTX runs on every newer chip; what a chip is too old for fails to load.
+        return sorted(modules, key=lambda module: _sm_number(module.arch), reverse=True)
+    return modules
 
 
 def _bind(
@@ -177,9 +180,9 @@ def _why_not(
     return f"{name} is not here, only {', '.join(here) or f'no {target}'}"
 
 
-def _newest_first(arch: str) -> tuple[int, str]:
+def _sm_number(arch: str) -> int:
     number = re.search(r"\d+", arch)
-    return (-int(number.group()) if number else 0, arch)
+    return int(number.group()) if number else 0
 
 
 def _size(count: int) -> str:

@@ -25,6 +25,8 @@ from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.boundary import to_arrays, to_torch
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.iree_errors import FAILURES
+from lemurc.runtime.layout import compile_program
 from lemurc.runtime.placement import (
     Choice,
     LemurcWarning,
@@ -32,7 +34,7 @@ from lemurc.runtime.placement import (
     choose,
     modules_for,
 )
-from lemurc.runtime.program import Program, compile_program
+from lemurc.runtime.program import Program
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.state import State
@@ -153,6 +155,8 @@ class Session:
             try:
                 return programs[function].run(arrays, self._state, on_device)
             except DeviceError as error:
+                if error.code not in FAILURES:
+                    raise
                 self._abandon(programs, error)
 
     # State
@@ -304,7 +308,7 @@ class Session:
         self._warn(f"{reason}; running on {used} instead")
 
     def _warn(self, message: str) -> None:
-        warnings.warn(message, LemurcWarning, stacklevel=5)
+        warnings.warn(message, LemurcWarning, stacklevel=6)
 
     # Ending
 

@@ -8,26 +8,25 @@ timelines only where data flows.
 from collections.abc import Iterable
 from typing import Any
 
+from iree.runtime import HalFence
+
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.iree_errors import translated
 
 _POLL_NS = 200_000_000
+_NOTHING = HalFence(1)
 
 
 class Timeline:
     def __init__(self, device: OpenDevice) -> None:
-        import iree.runtime as rt
-
         self.device = device
         self.semaphore = device.hal.create_semaphore(0)
         self.value = 0
-        self._fence = rt.HalFence
-        self._nothing = rt.HalFence(1)
 
     def advance(self) -> Any:
         """The fence that the next piece of work signals."""
         self.value += 1
-        return self._fence.create_at(self.semaphore, self.value)
+        return HalFence.create_at(self.semaphore, self.value)
 
     def after(self, points: "Iterable[Point | None]", started_at: int) -> Any:
         """The fence the next piece of work waits for: `points` and the work before it.
@@ -41,11 +40,11 @@ class Timeline:
             if point is not None and latest.get(point[0], 0) < point[1]:
                 latest[point[0]] = point[1]
         if not latest:
-            return self._nothing
+            return _NOTHING
         if len(latest) == 1:
             [(timeline, value)] = latest.items()
-            return self._fence.create_at(timeline.semaphore, value)
-        fence = self._fence(len(latest))
+            return HalFence.create_at(timeline.semaphore, value)
+        fence = HalFence(len(latest))
         for timeline, value in latest.items():
             fence.insert(timeline.semaphore, value)
         return fence

@@ -8,6 +8,7 @@ device: its copies on both sides are queued work, so nobody waits on the host.
 from typing import Any
 
 import numpy as np
+from iree.runtime import BufferUsage, HalBufferView, MemoryType
 
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.iree_errors import translated
@@ -20,41 +21,23 @@ _IMPORT_BYTES = 1 << 16
 """Below this, copying is as cheap as importing."""
 
 
-class _Flags:
-    """IREE's bit sets as integers, made once."""
-
-    def __init__(self) -> None:
-        from iree.runtime import BufferUsage as Usage
-        from iree.runtime import MemoryType as Memory
-
-        self.host_memory = int(Memory.HOST_LOCAL) | int(Memory.DEVICE_VISIBLE)
-        self.staging_memory = self.host_memory | int(Memory.HOST_COHERENT)
-        self.staging_usage = int(Usage.TRANSFER) | int(Usage.MAPPING)
-        self.host_usage = int(Usage.DEFAULT) | int(Usage.MAPPING)
-        self.mappable_memory = int(Memory.DEVICE_LOCAL) | int(Memory.HOST_VISIBLE)
-        self.device_memory = int(Memory.DEVICE_LOCAL)
-        self.device_usage = int(Usage.DEFAULT) | int(Usage.TRANSFER)
-
-
-_flags: _Flags | None = None
-
-
-def flags() -> _Flags:
-    global _flags
-    if _flags is None:
-        _flags = _Flags()
-    return _flags
+_HOST_MEMORY = int(MemoryType.HOST_LOCAL) | int(MemoryType.DEVICE_VISIBLE)
+_STAGING_MEMORY = _HOST_MEMORY | int(MemoryType.HOST_COHERENT)
+_STAGING_USAGE = int(BufferUsage.TRANSFER) | int(BufferUsage.MAPPING)
+_HOST_USAGE = int(BufferUsage.DEFAULT) | int(BufferUsage.MAPPING)
+_MAPPABLE_MEMORY = int(MemoryType.DEVICE_LOCAL) | int(MemoryType.HOST_VISIBLE)
+_DEVICE_MEMORY = int(MemoryType.DEVICE_LOCAL)
+_DEVICE_USAGE = int(BufferUsage.DEFAULT) | int(BufferUsage.TRANSFER)
 
 
 class Staging:
     """`size` bytes that both the host and `device` can reach."""
 
     def __init__(self, device: OpenDevice, size: int) -> None:
-        bits = flags()
         self.size = size
         with translated("allocate a staging buffer", device.name):
             self.buffer = device.hal.allocator.allocate_buffer(
-                bits.staging_memory, bits.staging_usage, size
+                _STAGING_MEMORY, _STAGING_USAGE, size
             )
             self._mapping = self.buffer.map()
             self.bytes: np.ndarray = self._mapping.asarray((size,), np.dtype(np.uint8))
@@ -63,9 +46,8 @@ class Staging:
     def on_host(self, cpu: OpenDevice) -> Any:
         """The same bytes as a buffer of a CPU device."""
         if cpu.name not in self._imported:
-            bits = flags()
             self._imported[cpu.name] = cpu.hal.allocator.import_host_allocation(
-                self.bytes, bits.host_memory, bits.host_usage
+                self.bytes, _HOST_MEMORY, _HOST_USAGE
             )
         return self._imported[cpu.name]
 
@@ -86,9 +68,8 @@ class Lane:
     def target(self, device: OpenDevice, size: int, fresh: bool) -> Any:
         """A buffer on `device`: a `fresh` one when the value may outlive the call."""
         if fresh or self._target is None or self._target[0] != size:
-            bits = flags()
-            memory = bits.mappable_memory if device.is_host else bits.device_memory
-            usage = bits.host_usage if device.is_host else bits.device_usage
+            memory = _MAPPABLE_MEMORY if device.is_host else _DEVICE_MEMORY
+            usage = _HOST_USAGE if device.is_host else _DEVICE_USAGE
             with translated("allocate memory", device.name):
                 buffer = device.hal.allocator.allocate_buffer(memory, usage, size)
             if fresh:
@@ -99,9 +80,6 @@ class Lane:
 
 def host_view(array: np.ndarray, device: OpenDevice, element: int, copy: bool) -> tuple[Any, bool]:
     """A buffer view on a CPU device, and whether it is the caller's own memory."""
-    import iree.runtime as rt
-
-    bits = flags()
     if not array.flags.c_contiguous:
         array = np.array(array, order="C")
     allocator = device.hal.allocator
@@ -112,11 +90,9 @@ def host_view(array: np.ndarray, device: OpenDevice, element: int, copy: bool) -
         and array.__array_interface__["data"][0] % ALIGNMENT == 0
     ):
         raw = array.reshape(-1).view(np.uint8)
-        buffer = allocator.import_host_allocation(raw, bits.host_memory, bits.host_usage)
-        return rt.HalBufferView(buffer, array.shape, element), True
-    view = allocator.allocate_buffer_copy(
-        bits.mappable_memory, bits.host_usage, device.hal, array, element
-    )
+        buffer = allocator.import_host_allocation(raw, _HOST_MEMORY, _HOST_USAGE)
+        return HalBufferView(buffer, array.shape, element), True
+    view = allocator.allocate_buffer_copy(_MAPPABLE_MEMORY, _HOST_USAGE, device.hal, array, element)
     return view, False
 
 
@@ -129,11 +105,9 @@ def upload(
     fresh: bool,
 ) -> tuple[Any, Point | None]:
     """Queue the copy of a host array to the device of `copies`."""
-    import iree.runtime as rt
-
     device = copies.device
     target = lane.target(device, array.nbytes, fresh)
-    view = rt.HalBufferView(target, array.shape, element)
+    view = HalBufferView(target, array.shape, element)
     if not array.nbytes:
         return view, None
     staging = lane.staging(device, array.nbytes)

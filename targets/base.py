@@ -7,6 +7,7 @@ point group `lemurc.targets`; `docs/adding-a-target.md` and the conformance test
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 COMMON_FLAGS = (
     "--iree-input-type=tm_tensor",
@@ -53,6 +54,14 @@ class DeviceModel:
     memory: int
 
 
+Select = Callable[[Any], None]
+"""Replaces composites of a stage (level S, in place) by calls of kernels."""
+
+
+def _no_kernels(arch: str) -> Select | None:
+    return None
+
+
 def _no_tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
     return ()
 
@@ -81,6 +90,8 @@ class Target:
     required: tuple[str, ...] = ()
     """Flags of every stage on every architecture."""
     tuning: Callable[[str, StageTraits], tuple[str, ...]] = _no_tuning
+    kernels: Callable[[str], Select | None] = _no_kernels
+    """The pass that puts this target's own kernels to use on an architecture."""
     retry: tuple[str, ...] = ()
     """Flags to try again with, for stages that crash IREE without them."""
     resolve: Callable[[str], str] | None = None

@@ -3,16 +3,18 @@
     %y = call @gelu_0(%x) {no_inline}   ->   %y = flow.dispatch @gelu_0::@gelu_0(%x)
 
 Applies to composites of static f32 shapes on architectures with bitcode; everything
-else keeps its reference lowering, which `lower-to-iree` inlines. Runs on one stage,
-before `lower-to-iree`.
+else keeps its reference lowering, which `lower-to-iree` inlines. An activation whose
+operand only it reads joins the linear layer that makes it. Runs on one stage, before
+`lower-to-iree`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
+from lemurc.targets import kernels
+from lemurc.targets.composite import Composite, composite
 from lemurc.targets.cpu import library
 from lemurc.targets.kernel_call import KernelCall, executable
 
@@ -28,87 +30,99 @@ class SelectKernels:
     used: Counter[str] = field(default_factory=Counter)
 
     def run(self, module: Any) -> None:
-        functions = {
-            op.attributes["sym_name"].value: op
-            for op in _top_level(module)
-            if op.name == "func.func"
-        }
+        _open_fused_groups(module)
         executables: dict[tuple[object, ...], str] = {}
-        for op in _top_level_of(functions["run"]):
-            call = _match(op, functions)
-            if call is None:
-                continue
+        for match in (self._fused_activation, self._single):
+            for found in list(_composites(module)):
+                if (replaced := match(found)) is not None:
+                    self._replace(module, found, replaced, executables)
+
+    def _fused_activation(self, found: Composite) -> "_Replacement | None":
+        producer = found.producer()
+        if producer is None or producer.kind not in ("linear", "matmul"):
+            return None
+        if not (activation := kernels.activation(found)) or not self._has("linear"):
+            return None
+        call = kernels.linear(producer, activation)
+        return None if call is None else (call, producer)
+
+    def _single(self, found: Composite) -> "_Replacement | None":
+        kernel, build = _BUILDERS.get(found.kind, ("", None))
+        if build is None or not found.is_static_f32() or not self._has(kernel):
+            return None
+        call = build(found)
+        return None if call is None else (call, None)
+
+    def _has(self, kernel: str) -> bool:
+        return library.bitcode(self.arch, kernel) is not None
+
+    def _replace(
+        self,
+        module: Any,
+        found: Composite,
+        replacement: "_Replacement",
+        executables: dict[tuple[object, ...], str],
+    ) -> None:
+        call, swallowed = replacement
+        key = call.shape_key()
+        if key not in executables:
+            executables[key] = f"{PREFIX}{call.kernel}_{len(executables)}"
             bitcode = library.bitcode(self.arch, call.kernel)
-            if bitcode is None:
-                continue
-            key = call.shape_key()
-            if key not in executables:
-                executables[key] = f"{PREFIX}{call.kernel}_{len(executables)}"
-                _declare(module, executable(executables[key], call, bitcode))
-            _replace(op, call, executables[key])
-            self.used[call.kernel] += 1
+            assert bitcode is not None
+            _declare(module, executable(executables[key], call, bitcode))
+        _dispatch(found.call, call, executables[key])
+        if swallowed is not None:
+            swallowed.call.erase()
+        self.used[call.kernel] += 1
 
 
-Matcher = Callable[[Any, Mapping[str, Any]], KernelCall | None]
+_Replacement = tuple[KernelCall, Composite | None]
+"""A kernel call and the composite that it makes needless besides the one it replaces."""
+
+_BUILDERS: dict[str, tuple[str, Callable[[Composite], KernelCall | None]]] = {
+    "gelu": ("gelu", kernels.gelu),
+    "layer_norm": ("layer_norm", kernels.layer_norm),
+    "linear": ("linear", kernels.linear),
+    "matmul": ("linear", kernels.linear),
+}
+"""Composite kind -> the kernel it needs, and how to call it."""
 
 
-def _match(op: Any, functions: Mapping[str, Any]) -> KernelCall | None:
-    if op.name != "func.call":
-        return None
-    callee = functions.get(op.attributes["callee"].value)
-    if callee is None or "lemur.composite" not in callee.attributes:
-        return None
-    matcher = MATCHERS.get(callee.attributes["lemur.composite"].value)
-    if matcher is None or len(op.results) != 1:
-        return None
-    if not all(_is_static_f32(value.type) for value in (*op.operands, *op.results)):
-        return None
-    attributes = {
-        name.removeprefix("lemur."): _plain(callee.attributes[name])
-        for name in callee.attributes
-        if name.startswith("lemur.")
-    }
-    return matcher(op, attributes)
+def _composites(module: Any) -> Iterator[Composite]:
+    functions = _functions(module)
+    for op in functions["run"].regions[0].blocks[0].operations:
+        if (found := composite(op.operation, functions)) is not None:
+            yield found
 
 
-def _gelu(op: Any, attributes: Mapping[str, Any]) -> KernelCall | None:
-    if attributes.get("approximate", "none") != "none":
-        return None
-    count = prod(_shape(op.results[0]))
-    share = _share(count, 1, at_least=16384)
-    groups = _groups(count, share)
-    return KernelCall("gelu", tuple(op.operands), op.results[0].type, (count, share), (groups,))
+def _functions(module: Any) -> Mapping[str, Any]:
+    operations = [op.operation for op in module.regions[0].blocks[0].operations]
+    return {op.attributes["sym_name"].value: op for op in operations if op.name == "func.func"}
 
 
-def _layer_norm(op: Any, attributes: Mapping[str, Any]) -> KernelCall | None:
-    roles = attributes.get("operands") or ["input", "weight", "bias"][: len(op.operands)]
-    given = dict(zip(roles, op.operands, strict=True))
-    shape = _shape(op.results[0])
-    rank = attributes.get("normalized_rank", 1)
-    n = prod(shape[len(shape) - rank :])
-    rows = prod(shape[: len(shape) - rank])
-    if "input" not in given or not rows * n:
-        return None
-    share = _share(rows, n, at_least=16384)
-    x = given["input"]
-    # An absent weight is passed as the input and not read.
-    operands = (x, given.get("weight", x), given.get("bias", x))
-    flags = (int("weight" in given), int("bias" in given))
-    scalars = (float(attributes["eps"]), rows, n, *flags, share)
-    return KernelCall("layer_norm", operands, op.results[0].type, scalars, (_groups(rows, share),))
+def _open_fused_groups(module: Any) -> None:
+    """Inlines groups, so that the composites inside stand where kernels are looked for."""
+    from iree.compiler.passmanager import PassManager
+
+    functions = _functions(module)
+    groups = [f for f in functions.values() if _is_fused_group(f)]
+    for function in groups:
+        del function.attributes["no_inline"]
+    names = {function.attributes["sym_name"].value for function in groups}
+    for function in functions.values():
+        for op in function.regions[0].blocks[0].operations:
+            call = op.operation
+            if call.name == "func.call" and call.attributes["callee"].value in names:
+                if "no_inline" in call.attributes:
+                    del call.attributes["no_inline"]
+    if groups:
+        PassManager.parse("builtin.module(inline)").run(module)
 
 
-MATCHERS: dict[str, Matcher] = {"gelu": _gelu, "layer_norm": _layer_norm}
-
-
-def _share(items: int, size: int, *, at_least: int, groups: int = 32) -> int:
-    """How many items of `size` floats each a workgroup does: enough to be worth one."""
-    share = max(-(-items // groups), -(-at_least // size), 1)
-    return -(-share // 16) * 16 if size == 1 else share
-
-
-def _groups(items: int, share: int) -> int:
-    return max(1, -(-items // share))
+def _is_fused_group(function: Any) -> bool:
+    attributes = function.attributes
+    fused = "lemur.composite" in attributes and attributes["lemur.composite"].value == "fused"
+    return fused and "no_inline" in attributes
 
 
 def _declare(module: Any, text: str) -> None:
@@ -120,7 +134,7 @@ def _declare(module: Any, text: str) -> None:
     ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]).insert(found)
 
 
-def _replace(op: Any, call: KernelCall, name: str) -> None:
+def _dispatch(op: Any, call: KernelCall, name: str) -> None:
     from iree.compiler import ir
 
     operands = call.operands
@@ -138,31 +152,3 @@ def _replace(op: Any, call: KernelCall, name: str) -> None:
     )
     op.results[0].replace_all_uses_with(dispatch.results[0])
     op.erase()
-
-
-def _is_static_f32(kind: Any) -> bool:
-    from iree.compiler import ir
-
-    if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
-        return False
-    return isinstance(kind.element_type, ir.F32Type) and prod(kind.shape) > 0
-
-
-def _shape(value: Any) -> list[int]:
-    return list(value.type.shape)
-
-
-def _plain(attribute: Any) -> Any:
-    from iree.compiler import ir
-
-    if isinstance(attribute, ir.ArrayAttr):
-        return [_plain(item) for item in attribute]
-    return getattr(attribute, "value", None)
-
-
-def _top_level(module: Any) -> list[Any]:
-    return [op.operation for op in module.regions[0].blocks[0].operations]
-
-
-def _top_level_of(function: Any) -> list[Any]:
-    return [op.operation for op in function.regions[0].blocks[0].operations]

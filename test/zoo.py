@@ -293,6 +293,12 @@ def convnext() -> Example:
     return Picked(model, ["pixel_values"], ["logits"]), (noise(1, 3, 64, 64),)
 
 
+def resnet50() -> Example:
+    config = transformers.ResNetConfig(num_labels=10)
+    model = transformers.ResNetForImageClassification(config)
+    return Picked(model, ["pixel_values"], ["logits"]), (noise(1, 3, 64, 64),)
+
+
 def mobilenet_v2() -> Example:
     config = transformers.MobileNetV2Config(num_labels=10)
     model = transformers.MobileNetV2ForImageClassification(config)
@@ -373,6 +379,7 @@ _BUILDERS = (
     whisper_decoder,
     vit,
     convnext,
+    resnet50,
     mobilenet_v2,
     clip,
     mamba,

@@ -4,6 +4,7 @@ Calls are timed one after another from NumPy inputs to NumPy outputs, so transfe
 The first calls are thrown away: they pay for page faults, clocks and driver set-up.
 """
 
+import contextlib
 import os
 import platform
 import time
@@ -33,12 +34,14 @@ class Timing:
 
 @dataclass(frozen=True)
 class BenchResult:
+    """`threads` are the CPU workers the runtime started; a tiny graph runs without any."""
+
     function: str
     inputs_from: str
     shapes: tuple[str, ...]
     processor: str
     cores: int
-    threads: str
+    threads: int
     timings: tuple[Timing, ...]
 
 
@@ -82,7 +85,7 @@ def bench(
         shapes=tuple(f"{a.dtype}{list(a.shape)}" for a in arrays),
         processor=processor_name(),
         cores=available_cores(),
-        threads=os.environ.get("LEMURC_THREADS", "default"),
+        threads=worker_threads(),
         timings=tuple(timings),
     )
 
@@ -101,6 +104,15 @@ def available_cores() -> int:
     """Cores this process may use, which in a container are fewer than the machine has."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def worker_threads() -> int:
+    """IREE's CPU workers in this process, by their names; 0 where /proc is not."""
+    count = 0
+    for task in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # a thread may end while we look
+            count += task.read_text().startswith("iree-worker")
+    return count
 
 
 def _time(once: Any, warmup: int, iterations: int | None, duration: float) -> list[float]:

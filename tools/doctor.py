@@ -55,14 +55,15 @@ def _packages() -> list[Item]:
     try:
         requirements = importlib.metadata.requires("lemurc") or []
     except importlib.metadata.PackageNotFoundError:
-        return [Item("lemurc", False, "a source tree, not installed", fix="pip install -e .")]
+        found = "a source tree, not installed"
+        return [Item("lemurc", False, found, "", "compile", "pip install -e .")]
     items = []
     for requirement in requirements:
-        match = re.match(r"([\w.-]+?)\s*((?:[=<>!~]=?.*?)?)\s*(?:;(.*))?$", requirement)
-        assert match is not None, requirement
-        name, wanted, marker = match[1], match[2], match[3] or ""
+        specification, _, marker = requirement.partition(";")
         extra = re.search(r"extra == ['\"](\w+)['\"]", marker)
         if extra is None or extra[1] == "compile":
+            name = re.split(r"[^\w.-]", specification, maxsplit=1)[0]
+            wanted = specification.removeprefix(name).strip()
             items.append(_package(name, wanted, "compile" if extra else "run"))
     return items
 

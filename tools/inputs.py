@@ -34,10 +34,10 @@ SHORT_DTYPES = {
     "i16": "int16",
     "i32": "int32",
     "i64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
+    "ui8": "uint8",
+    "ui16": "uint16",
+    "ui32": "uint32",
+    "ui64": "uint64",
 }
 
 

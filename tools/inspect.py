@@ -123,11 +123,11 @@ def _sizes(manifest: Manifest, bytes_of: Mapping[str, int]) -> dict[str, int]:
     recorded = {
         file.file for call in manifest.golden.values() for file in (*call.inputs, *call.outputs)
     }
-    sizes = {"code": 0, "golden": 0, "other": 0}
+    sizes: dict[str, int] = {}
     for name, size in bytes_of.items():
         if name.startswith("weights"):
             kind = "weights"
         else:
-            kind = "code" if name in code else "golden" if name in recorded else "other"
+            kind = "modules" if name in code else "golden" if name in recorded else "other"
         sizes[kind] = sizes.get(kind, 0) + size
     return sizes

@@ -22,6 +22,8 @@ import click
 
 from lemurc.errors import LemurcError, UsageError
 
+log = logging.getLogger("lemurc.tools")
+
 INTERRUPTED = 130
 COMPILER = "pip install torch==2.13.0 && pip install 'lemurc[compile]'"
 OPTIONAL_PACKAGES = {
@@ -163,12 +165,12 @@ def missing_package(package: str) -> UsageError:
 
 
 def _bug(error: Exception, argv: list[str]) -> LemurcError:
-    log = _save_log(error, argv)
+    saved = _save_log(error, argv)
     return LemurcError(
         f"internal error, this is a bug in lemurc: {type(error).__name__}: {error}",
         code="internal",
         where=_innermost(error),
-        hint=f"the traceback is in {log}; please send it with the model, or see it now with "
+        hint=f"the traceback is in {saved}; please send it with the model, or see it now with "
         "`lemurc --debug ...`",
     )
 
@@ -185,11 +187,15 @@ def _save_log(error: Exception, argv: list[str]) -> str:
 
     with tempfile.NamedTemporaryFile(
         "w", prefix="lemurc-", suffix=".log", delete=False, encoding="utf-8"
-    ) as log:
-        log.write(f"lemurc {__version__}, Python {sys.version}\nlemurc {argv}\n\n")
-        traceback.print_exception(error, file=log)
-    return log.name
+    ) as file:
+        file.write(f"lemurc {__version__}, Python {sys.version}\nlemurc {argv}\n\n")
+        traceback.print_exception(error, file=file)
+    return file.name
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    note(f"{click.style('warning', fg='yellow')}: {message}")
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Libraries' warnings are for those who maintain lemurc; ours are for its users."""
+    if category.__module__.startswith("lemurc"):
+        note(f"{click.style('warning', fg='yellow')}: {message}")
+    else:
+        log.info("%s: %s", category.__name__, message)

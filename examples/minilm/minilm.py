@@ -40,6 +40,7 @@ def model_folder() -> Path:
 def build() -> tuple[nn.Module, tuple[Tensor, Tensor]]:
     """The module and an example call of it."""
     logging.set_verbosity_error()  # the pooler's weights are left out on purpose
+    logging.disable_progress_bar()
     encoder = BertModel.from_pretrained(model_folder(), add_pooling_layer=False).eval()
     # token ids as a sentence has them: [CLS] words [SEP] padding
     ids = torch.zeros(SENTENCES, TOKENS, dtype=torch.int64)

@@ -175,24 +175,19 @@ def _generate(
     remaining: Callable[[], float | None],
     notes: list[str],
 ) -> Modules:
-    """Compile every stage; one that crashes IREE is tried once more with safer flags."""
+    """Compile every stage; one that IREE refuses is tried once more with plain flags."""
     from lemurc.targets.compile import CompileFailure
-    from lemurc.targets.registry import get
 
-    modules = _compile(inputs, folder, options, remaining, retry=False)
+    modules = _compile(inputs, folder, options, remaining, careful=False)
     again = [
         (name, ir)
         for name, ir in inputs
-        if isinstance(failure := modules[name, ir.target, ir.arch], CompileFailure)
-        and failure.crashed
-        and get(ir.target).retry
+        if isinstance(modules[name, ir.target, ir.arch], CompileFailure)
     ]
-    for key, result in _compile(again, folder, options, remaining, retry=True).items():
+    for key, result in _compile(again, folder, options, remaining, careful=True).items():
         if isinstance(result, bytes):
+            notes.append(f"stepped down to plain flags, after: {modules[key]}")
             modules[key] = result
-            name, target, arch = key
-            flags = " ".join(get(target).retry)
-            notes.append(f"{name} crashes IREE for {target}:{arch}; compiled with {flags}")
     return modules
 
 
@@ -202,7 +197,7 @@ def _compile(
     options: CompileOptions,
     remaining: Callable[[], float | None],
     *,
-    retry: bool,
+    careful: bool,
 ) -> Modules:
     from lemurc.targets.base import StageTraits
     from lemurc.targets.cache import Cache, default_directory
@@ -214,8 +209,9 @@ def _compile(
     jobs = []
     for name, ir in inputs:
         target = get(ir.target)
-        flags = target.flags(ir.arch, StageTraits(ir.composites, ir.wide_resources))
-        flags += target.retry if retry else ()
+        traits = StageTraits(ir.composites, ir.wide_resources)
+        flags = target.flags(ir.arch, traits, tuned=not careful)
+        flags += target.retry if careful else ()
         jobs.append(CompileJob(name, ir.target, ir.arch, (folder / ir.file).read_bytes(), flags))
     results = compile_jobs(
         jobs,
@@ -297,7 +293,7 @@ def _folded(
 
     arch = host_architecture()
     ir = IreeInput("cpu", arch, folded.ir, folded.inputs, {}, False)
-    module = _compile([("weights", ir)], folder, options, lambda: None, retry=False)[
+    module = _compile([("weights", ir)], folder, options, lambda: None, careful=False)[
         "weights", "cpu", arch
     ]
     if not isinstance(module, bytes):

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from lemurc import errors
 from lemurc.errors import BudgetError, InternalError, LemurcError
@@ -56,12 +57,12 @@ def run_module(
 
 
 @contextlib.contextmanager
-def _group(module: str, folder: Path, output: object) -> Iterator[subprocess.Popen[bytes]]:
+def _group(module: str, folder: Path, output: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
     """The child leads a process group of its own, which never outlives the block."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", module, str(folder)],
         stdin=subprocess.DEVNULL,
-        stdout=output,  # type: ignore[arg-type]
+        stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )

@@ -310,13 +310,13 @@ def _lower_stage(
     source: _StageSource, targets: set[str], archs: Sequence[TargetArch], folder: Path
 ) -> LoweredStage:
     from lemurc.targets.lower_to_iree import lower_to_iree
+    from lemurc.targets.registry import get
 
     inputs = []
     for arch in archs:
         if arch.target not in targets and not arch.always:
             continue
-        select = None
-        lowered = lower_to_iree(source.bytecode, select=select)
+        lowered = lower_to_iree(source.bytecode, select=get(arch.target).kernels(arch.arch))
         name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
         (folder / name).write_bytes(lowered.bytecode)
         traits = lowered.traits

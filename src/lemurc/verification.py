@@ -8,11 +8,12 @@ the same model in float64 than that, four times eager's own error is allowed.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Arrays = Sequence[NDArray[np.generic]]
+Array = np.ndarray[Any, Any]
+Arrays = Sequence[Array]
 Reference = Callable[[Arrays], Arrays]
 
 TOLERANCE = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2}
@@ -32,9 +33,7 @@ class Comparison:
     detail: str = ""
 
 
-def compare(
-    name: str, got: NDArray[np.generic], want: NDArray[np.generic], allowed: float
-) -> Comparison:
+def compare(name: str, got: Array, want: Array, allowed: float) -> Comparison:
     """Shapes and dtypes must agree too; `allowed` counts for floating point only."""
     if got.shape != want.shape or got.dtype != want.dtype:
         detail = f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
@@ -85,11 +84,11 @@ def compare_all(
     return results
 
 
-def random_inputs(examples: Arrays, seed: int) -> list[NDArray[np.generic]]:
+def random_inputs(examples: Arrays, seed: int) -> list[Array]:
     """Arrays like the examples: floats with their mean and deviation, integers drawn from
     the values that occur (so that indices stay in range and masks stay masks)."""
     generator = np.random.default_rng(seed)
-    drawn: list[NDArray[np.generic]] = []
+    drawn: list[Array] = []
     for example in examples:
         if example.size == 0:
             drawn.append(example.copy())
@@ -103,12 +102,12 @@ def random_inputs(examples: Arrays, seed: int) -> list[NDArray[np.generic]]:
     return drawn
 
 
-def _is_inexact(array: NDArray[np.generic]) -> bool:
+def _is_inexact(array: Array) -> bool:
     """ml_dtypes' floats are no subtypes of np.inexact."""
     return array.dtype.kind in "fc" or (array.dtype.kind == "V" and "float" in array.dtype.name)
 
 
-def _widen(array: NDArray[np.generic]) -> NDArray[np.generic]:
+def _widen(array: Array) -> Array:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 

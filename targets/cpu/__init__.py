@@ -3,7 +3,7 @@
 import platform
 from pathlib import Path
 
-from lemurc.targets.base import Architecture, DeviceModel, StageTraits, Target
+from lemurc.targets.base import Architecture, DeviceModel, Select, StageTraits, Target
 
 _X86_TRIPLE = "--iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu"
 _ARM_TRIPLE = "--iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu"
@@ -62,11 +62,17 @@ _IM2COL = "--iree-global-opt-use-im2col-for-convs"
 def _tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
     kinds = traits.composites
     flags: tuple[str, ...] = ()
-    if any(kinds.get(kind) for kind in ("linear", "matmul", "conv", "fused")):
+    if any(kinds.get(kind) for kind in ("linear", "matmul", "conv")):
         flags += _TILED
-    if kinds.get("conv") or kinds.get("fused"):
+    if kinds.get("conv"):
         flags += (_IM2COL,)
     return flags
+
+
+def _kernels(arch: str) -> Select | None:
+    from lemurc.targets.select_kernels import SelectKernels
+
+    return SelectKernels(arch).run
 
 
 def _resolve(name: str) -> str:
@@ -96,5 +102,6 @@ TARGET = Target(
     ),
     required=(_STACK, _NO_DEBUG),
     tuning=_tuning,
+    kernels=_kernels,
     resolve=_resolve,
 )

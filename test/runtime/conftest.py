@@ -37,7 +37,10 @@ Dims = tuple[int | SymbolicDim, ...]
 
 @dataclass(frozen=True)
 class StageText:
-    """`body` computes %r from one element of each operand: %a, %b, ... inputs, then weights."""
+    """`body` computes %r from one element of each operand: %a, %b, ... inputs, then weights.
+
+    `text` replaces all of that by a module written out.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -45,8 +48,11 @@ class StageText:
     parameters: tuple[str, ...] = ()
     shape: Dims = (4,)
     element: str = "f32"
+    text: str = ""
 
     def mlir(self) -> str:
+        if self.text:
+            return self.text
         tensor = self.tensor_type()
         operands = [f"%x{k}" for k in range(len(self.inputs))]
         loads = []
@@ -195,9 +201,7 @@ def stage() -> type[StageText]:
     return StageText
 
 
-ADD_WEIGHT = StageText(
-    ("input:0",), ("v0",), "%r = arith.addf %a, %b : f32", ("w",)
-)
+ADD_WEIGHT = StageText(("input:0",), ("v0",), "%r = arith.addf %a, %b : f32", ("w",))
 
 
 @pytest.fixture(scope="session")

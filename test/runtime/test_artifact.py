@@ -267,3 +267,30 @@ def test_a_damaged_artifact_never_becomes_a_session(adder, tmp_path):
     path.write_bytes(data)
     with pytest.raises(ArtifactError):
         lemurc.load(path, check_weights=False)
+
+
+def test_weights_in_a_file_of_their_own(adder, tmp_path):
+    with Artifact.open(adder) as artifact:
+        manifest = artifact.manifest
+        entries = {
+            name: artifact.entry(name).tobytes()
+            for name in manifest.files
+            if name != "weights.irpa"
+        }
+        weights = {"w": artifact.weight("w").copy()}
+    path = tmp_path / "outside.lemur"
+    write(path, manifest, entries, weights, external_weights="outside.irpa")
+    assert sorted(os.listdir(tmp_path)) == ["outside.irpa", "outside.lemur"]
+    x = np.ones(4, np.float32)
+    with lemurc.load(path) as session:
+        np.testing.assert_array_equal(session(x), x + np.arange(4))
+    good = (tmp_path / "outside.irpa").read_bytes()
+    damaged = bytearray(good)
+    damaged[Artifact.open(path).manifest.weights["w"].offset] ^= 1
+    (tmp_path / "outside.irpa").write_bytes(damaged)
+    assert code_of(path) == "corrupt-artifact"
+    Artifact.open(path, check_weights=False)
+    (tmp_path / "outside.irpa").write_bytes(good + b"x")
+    assert code_of(path, check_weights=False) == "corrupt-artifact"
+    (tmp_path / "outside.irpa").unlink()
+    assert code_of(path, check_weights=False) == "weights-not-found"

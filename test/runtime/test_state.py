@@ -86,15 +86,38 @@ def test_a_refused_call_changes_nothing(counter):
         np.testing.assert_array_equal(session(X), 2 * X)
 
 
+ECHO = """module @stage {
+  func.func @run(%x: tensor<4xf32>, %s: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    return %x, %s : tensor<4xf32>, tensor<4xf32>
+  }
+}"""
+
+
+def test_writing_to_a_result_that_is_the_old_state(lab, stage):
+    """IREE answers with the very buffer of the state, which has not changed."""
+    echo = stage(("input:0", "state:a"), ("v0", "v1"), "", text=ECHO)
+    path = lab.write(
+        "echo", {"s": echo}, [{"s": "cpu:0"}], ["v1"],
+        weights={"a": np.zeros(4, np.float32)}, state_updates={"a": "v1"},
+    )  # fmt: skip
+    also = lab.write(
+        "echo-read", {"s": echo}, [{"s": "cpu:0"}], ["v1"],
+        weights={"a": np.zeros(4, np.float32), "b": np.zeros(4, np.float32)},
+        state_updates={"a": "state:a", "b": "v0"},
+    )  # fmt: skip
+    for each in (path, also):
+        with lemurc.load(each) as session:
+            session(X)[:] = 100
+            assert (session(X) == 0).all()
+
+
 @pytest.mark.parametrize("aligned", [True, False])
 def test_an_input_that_becomes_state_is_copied(lab, stage, aligned):
     n = 1 << 16
     store = np.zeros(n + 17, np.float32)
     start = -(store.ctypes.data // 4) % 16 + (0 if aligned else 1)
     x = store[start : start + n]
-    add = stage(
-        ("input:0", "state:last"), ("v0",), "%r = arith.addf %a, %b : f32", shape=(n,)
-    )
+    add = stage(("input:0", "state:last"), ("v0",), "%r = arith.addf %a, %b : f32", shape=(n,))
     path = lab.write(
         "last", {"s": add}, [{"s": "cpu:0"}], ["v0", "state:last"],
         weights={"last": np.zeros(n, np.float32)}, state_updates={"last": "input:0"},

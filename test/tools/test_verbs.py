@@ -217,6 +217,13 @@ def compiled(world: Any, seen: dict[str, Any]) -> Any:
     return fake
 
 
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the compile side were installed."""
+    monkeypatch.setattr("lemurc.tools.commands.compile.require_compiler", lambda: None)
+
+
+@pytest.mark.usefixtures("compiler")
 def test_compile(lemurc_cli: Any, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
     monkeypatch.setitem(vars(lemurc), "compile", compiled(world, seen))
@@ -230,6 +237,7 @@ def test_compile(lemurc_cli: Any, world: Any, monkeypatch: pytest.MonkeyPatch) -
     assert ran.out.splitlines()[-1] == "next: lemurc run net.lemur"
 
 
+@pytest.mark.usefixtures("compiler")
 def test_compile_flags_are_the_options(
     lemurc_cli: Any, world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,8 @@ def _print(result: BenchResult) -> None:
     for line in columns([header, *(_row(timing) for timing in result.timings)]):
         click.echo(line)
     click.echo(f"inputs: {', '.join(result.shapes)} ({result.inputs_from})")
-    click.echo(f"on {result.processor}, {result.cores} cores, threads: {result.threads}")
+    threads = f"{result.threads} CPU worker threads"
+    click.echo(f"on {result.processor}, {result.cores} cores, {threads}")
 
 
 def _row(timing: Timing) -> list[str]:

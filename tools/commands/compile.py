@@ -121,9 +121,7 @@ def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
     """
     import lemurc
 
-    for package in ("torch", "torch_mlir"):
-        if importlib.util.find_spec(package) is None:
-            raise missing_package(package)
+    require_compiler()
     if no_golden:
         choices["golden"] = "none"
     choices["output"] = choices["output"] or default_output(model)
@@ -134,6 +132,13 @@ def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
         return
     for line in lines(result):
         click.echo(line)
+
+
+def require_compiler() -> None:
+    """Say at once, and before any work, that this machine can only run artifacts."""
+    for package in ("torch", "torch_mlir"):
+        if importlib.util.find_spec(package) is None:
+            raise missing_package(package)
 
 
 def default_output(model: str) -> str:

@@ -1,0 +1,54 @@
+// REQUIRES: cpu-kernels
+// RUN: lemurc opt -p select-kernels{arch=x86-64-v3} --split-input-file %s | filecheck %s
+
+// A linear layer with its activation is one dispatch, on a packed weight.
+// CHECK-LABEL: module @stage0
+// CHECK:         stream.executable private @kernel_linear_0
+// CHECK:           #hal.executable.object<{path = "linear.bc"
+// CHECK:           stream.executable.export public @kernel_linear_0
+// CHECK:           call @lemurc_linear
+// CHECK-LABEL:   func.func @run(
+// CHECK:           [[P:%.+]] = linalg.pack %{{.+}} padding_value({{.*}}) {{.*}}inner_tiles = [16]
+// CHECK-SAME:        tensor<20x8xf32> -> tensor<2x8x16xf32>
+// CHECK-NEXT:      [[Y:%.+]] = flow.dispatch @kernel_linear_0::@kernel_linear_0({{%.+}}, [[P]],
+// CHECK-NEXT:      return [[Y]]
+module @stage0 {
+  func.func @run(%x: tensor<4x8xf32>, %w: tensor<20x8xf32> {lemur.param = "w"},
+                 %b: tensor<20xf32> {lemur.param = "b"}) -> tensor<4x20xf32> {
+    %0 = "func.call"(%x, %w, %b) <{callee = @linear_0, no_inline}>
+      : (tensor<4x8xf32>, tensor<20x8xf32>, tensor<20xf32>) -> tensor<4x20xf32>
+    %1 = "func.call"(%0) <{callee = @gelu_0, no_inline}> : (tensor<4x20xf32>) -> tensor<4x20xf32>
+    return %1 : tensor<4x20xf32>
+  }
+  func.func private @linear_0(%x: tensor<4x8xf32>, %w: tensor<20x8xf32>, %b: tensor<20xf32>)
+      -> tensor<4x20xf32> attributes {lemur.composite = "linear", no_inline} {
+    %0 = tensor.empty() : tensor<4x20xf32>
+    return %0 : tensor<4x20xf32>
+  }
+  func.func private @gelu_0(%x: tensor<4x20xf32>) -> tensor<4x20xf32>
+      attributes {lemur.composite = "gelu", lemur.approximate = "none", no_inline} {
+    return %x : tensor<4x20xf32>
+  }
+}
+
+// -----
+
+// The hyperbolic GELU and a product of two activations have no kernel.
+// CHECK-LABEL: module @stage1
+// CHECK-NOT:     flow.dispatch
+module @stage1 {
+  func.func @run(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %0 = "func.call"(%x, %x) <{callee = @matmul_0, no_inline}>
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %1 = "func.call"(%0) <{callee = @gelu_0, no_inline}> : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %1 : tensor<4x4xf32>
+  }
+  func.func private @matmul_0(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32>
+      attributes {lemur.composite = "matmul", no_inline} {
+    return %a : tensor<4x4xf32>
+  }
+  func.func private @gelu_0(%x: tensor<4x4xf32>) -> tensor<4x4xf32>
+      attributes {lemur.composite = "gelu", lemur.approximate = "tanh", no_inline} {
+    return %x : tensor<4x4xf32>
+  }
+}

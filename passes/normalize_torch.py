@@ -1,0 +1,104 @@
+"""Spellings of torch operations that torch-mlir lowers, for those it does not.
+
+    scatter(%x, dim = -1, ...)                 -> dim = rank - 1        (else: it crashes)
+    attention(%q, %k, %v, mask [t, t])         -> mask [1, 1, t, t]     (else: it refuses)
+    attention(%q [t, d], %k, %v)               -> [1, t, d], squeezed   (else: it refuses)
+    operator "_native_batch_norm_legit_no_training" -> batch_norm       (else: it refuses)
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from lemurc.passes.base import Pass
+from lemurc.passes.torch_constants import constant, is_tensor, shape
+from lemurc.passes.torch_operations import create, number, with_shape
+
+_DIM_OPERAND = {
+    "torch.aten.gather": 1,
+    "torch.aten.index_select": 1,
+    "torch.aten.scatter.src": 1,
+    "torch.aten.scatter.value": 1,
+    "torch.aten.scatter_add": 1,
+    "torch.aten.scatter_reduce.two": 1,
+    "torch.aten.index_add": 1,
+    "torch.aten.index_copy": 1,
+}
+_ATTENTION = "torch.aten.scaled_dot_product_attention"
+_BATCH_NORM = "torch.aten._native_batch_norm_legit_no_training"
+
+
+@dataclass(frozen=True)
+class NormalizeTorch(Pass):
+    """Rewrite the spellings above; everything else stays."""
+
+    name: ClassVar[str] = "normalize-torch"
+
+    def run(self, module: ir.Operation) -> None:
+        for function in module.regions[0].blocks[0].operations:
+            for region in function.operation.regions:
+                for block in region.blocks:
+                    for operation in list(block.operations):
+                        _normalize(operation.operation)
+
+
+def _normalize(operation: ir.Operation) -> None:
+    with ir.InsertionPoint(operation), operation.location:
+        if operation.name in _DIM_OPERAND:
+            _count_from_the_front(operation, _DIM_OPERAND[operation.name])
+        elif operation.name == _ATTENTION:
+            _give_rank(operation)
+        elif operation.name == "torch.operator":
+            if operation.attributes["name"].value == _BATCH_NORM:
+                _batch_norm(operation)
+
+
+def _count_from_the_front(operation: ir.Operation, at: int) -> None:
+    dim, sizes = constant(operation.operands[at]), shape(operation.operands[0])
+    if isinstance(dim, int) and dim < 0 and sizes:
+        operation.operands[at] = number(dim + len(sizes))
+
+
+def _give_rank(attention: ir.Operation) -> None:
+    query = shape(attention.operands[0])
+    if query is None:
+        return
+    rank = max(len(query), 3)
+    for at in range(4):
+        value = attention.operands[at]
+        if is_tensor(value):
+            attention.operands[at] = _with_leading_ones(value, rank)
+    if len(query) == rank:
+        return
+    result = attention.results[0]
+    batched = create(_ATTENTION, list(attention.operands), with_shape(result, [1, *_sizes(result)]))
+    squeezed = create("torch.aten.squeeze.dim", [batched, number(0)], result.type)
+    result.replace_all_uses_with(squeezed)
+    attention.erase()
+
+
+def _sizes(value: ir.Value) -> list[int]:
+    sizes = shape(value)
+    assert sizes is not None
+    return sizes
+
+
+def _with_leading_ones(value: ir.Value, rank: int) -> ir.Value:
+    sizes = shape(value)
+    while sizes is not None and len(sizes) < rank:
+        sizes = [1, *sizes]
+        value = create("torch.aten.unsqueeze", [value, number(0)], with_shape(value, sizes))
+    return value
+
+
+def _batch_norm(operation: ir.Operation) -> None:
+    """The inference form has three results; lowering knows the form with one."""
+    if any(list(result.uses) for result in list(operation.results)[1:]):
+        return
+    value, weight, bias, mean, variance, momentum, eps = operation.operands
+    training, cudnn = number(False), number(False)
+    operands = [value, weight, bias, mean, variance, training, momentum, eps, cudnn]
+    result = operation.results[0]
+    result.replace_all_uses_with(create("torch.aten.batch_norm", operands, result.type))
+    operation.erase()

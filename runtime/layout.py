@@ -1,0 +1,103 @@
+"""From the steps of a plan to the operations of a program."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from iree.runtime.array_interop import map_dtype_to_element_type
+
+from lemurc.errors import InternalError
+from lemurc.manifest import Function, Manifest, Step
+from lemurc.runtime.artifact import Artifact
+from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.operations import Feed, Fetch, Invoke, Move, Operation, Recall
+from lemurc.runtime.program import Program
+
+
+def compile_program(
+    artifact: Artifact,
+    function: Function,
+    steps: Sequence[Step],
+    devices: dict[str, OpenDevice],
+    executors: dict[tuple[str, str], StageExecutor],
+) -> Program:
+    """Lay out the operations of `steps`; `devices` maps the plan's names to open ones."""
+    return _Layout(artifact, function, steps, devices, executors).program()
+
+
+class _Layout:
+    def __init__(
+        self,
+        artifact: Artifact,
+        function: Function,
+        steps: Sequence[Step],
+        devices: dict[str, OpenDevice],
+        executors: dict[tuple[str, str], StageExecutor],
+    ) -> None:
+        self.artifact = artifact
+        self.manifest: Manifest = artifact.manifest
+        self.function = function
+        self.steps = steps
+        self.order = {name: number for number, name in enumerate(devices)}
+        self.devices = list(devices.values())
+        self.executors = executors
+        self.operations: list[Operation] = []
+        self.cells: dict[tuple[str, int], int] = {}
+        self.homes: dict[str, tuple[int, int]] = {}
+
+    def program(self) -> Program:
+        for step in self.steps:
+            stage, device = self.manifest.stages[step.stage], self.order[step.device]
+            inputs = tuple(self._cell_on(reference, device) for reference in stage.inputs)
+            outputs = tuple(self._new_cell(value, device) for value in stage.outputs)
+            executor = self.executors[step.stage, step.device]
+            self.operations.append(Invoke(executor, device, inputs, outputs))
+        for reference in self.function.state_updates.values():
+            if reference.startswith(("input:", "param:")) and reference not in self.homes:
+                self._cell_on(reference, 0)
+        fetches = []
+        for reference in dict.fromkeys(self.function.results):
+            if reference in self.homes and not reference.startswith(("input:", "param:")):
+                cell, device = self.homes[reference]
+                if not self.devices[device].is_host:
+                    fetches.append(Fetch(cell, device))
+        return Program(
+            self.function, self.devices, self.operations, fetches, self.homes, len(self.cells),
+            self.artifact,
+        )  # fmt: skip
+
+    def _new_cell(self, reference: str, device: int) -> int:
+        cell = self.cells[reference, device] = len(self.cells)
+        self.homes.setdefault(reference, (cell, device))
+        return cell
+
+    def _cell_on(self, reference: str, device: int) -> int:
+        """The cell of a value on a device, with the operation that brings it there."""
+        if (reference, device) in self.cells:
+            return self.cells[reference, device]
+        kind, _, name = reference.partition(":")
+        home = self.homes.get(reference)
+        cell = self._new_cell(reference, device)
+        target = self.devices[device]
+        if kind == "input":
+            spec = self.function.inputs[int(name)]
+            keep = reference in self.function.state_updates.values()
+            element = element_type(spec.dtype)
+            self.operations.append(Feed(int(name), cell, device, target, element, keep))
+        elif kind == "state":
+            element = element_type(self.manifest.weights[name].dtype)
+            self.operations.append(Recall(name, cell, device, target, element))
+        elif home is None:
+            raise InternalError(f"a stage reads {reference!r} before any stage computes it")
+        else:
+            origin = self.devices[home[1]]
+            self.operations.append(Move(home[0], home[1], cell, device, origin, target))
+        return cell
+
+
+def element_type(dtype: str) -> int:
+    """IREE's number for a NumPy or ml_dtypes type."""
+    found = map_dtype_to_element_type(np.dtype(dtype))
+    if found is None:
+        raise InternalError(f"IREE has no element type for {dtype}")
+    return int(found)

@@ -1,0 +1,239 @@
+"""The operations a call is made of. Issuing one only queues its work.
+
+    Feed    a host array            -> a cell on a device
+    Recall  a state variable        -> a cell on a device
+    Move    a cell on one device    -> a cell on another
+    Invoke  cells on a device       -> cells on it
+    Fetch   a cell                  -> staging memory, for a result on a far device
+
+A cell is one value on one device. Fences order the operations, so nothing waits on the
+host until the end of the call.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from iree.runtime import HalBufferView
+
+from lemurc.runtime import transport
+from lemurc.runtime.boundary import DeviceTensor
+from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.iree_errors import translated
+from lemurc.runtime.state import State
+from lemurc.runtime.timeline import Point, Timeline
+
+
+class Workspace:
+    """Timelines and transfer buffers; used by one call at a time, kept between calls."""
+
+    def __init__(self, devices: Sequence[OpenDevice]) -> None:
+        self.compute = [Timeline(device) for device in devices]
+        self.copies = [Timeline(device) for device in devices]
+        self.lanes: dict[int, transport.Lane] = {}
+        self._carrier: Timeline | None = None
+
+    def lane(self, operation: object) -> transport.Lane:
+        key = id(operation)
+        if key not in self.lanes:
+            self.lanes[key] = transport.Lane()
+        return self.lanes[key]
+
+    def carrier(self) -> Timeline:
+        """Copies in host memory between the staging buffers of two far devices."""
+        if self._carrier is None:
+            self._carrier = Timeline(transport.host_device())
+        return self._carrier
+
+    def timelines(self) -> list[Timeline]:
+        return [*self.compute, *self.copies, *([self._carrier] if self._carrier else [])]
+
+
+class Call:
+    """What one call has computed so far; `escaping` values outlive it."""
+
+    def __init__(
+        self,
+        cells: int,
+        arrays: Sequence[Any],
+        state: State | None,
+        work: Workspace,
+        escaping: bool,
+    ) -> None:
+        self.arrays = arrays
+        self.state = state
+        self.work = work
+        self.escaping = escaping
+        self.views: list[Any] = [None] * cells
+        self.ready: list[Point | None] = [None] * cells
+        self.staged: dict[int, transport.Staging | None] = {}
+        self.borrowed: list[np.ndarray] = []
+        """Memory that is not the call's own: a result that lies in it is copied."""
+        self.started = {line: line.value for line in work.timelines()}
+
+    def begun(self, line: Timeline) -> int:
+        return self.started.setdefault(line, line.value)
+
+
+class Operation(Protocol):
+    def issue(self, call: Call) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    source: int
+    cell: int
+    device: int
+    target: OpenDevice
+    element: int
+    keep: bool
+    """The value becomes state, so it must not be the caller's memory."""
+
+    def issue(self, call: Call) -> None:
+        array = call.arrays[self.source]
+        if isinstance(array, DeviceTensor):
+            if array.device.hal is self.target.hal:
+                call.views[self.cell] = array.view
+                return
+            array = array.numpy()
+        put(call, self, array, self.cell, self.device, self.target, self.element, self.keep)
+
+
+@dataclass(frozen=True, eq=False)
+class Recall:
+    name: str
+    cell: int
+    device: int
+    target: OpenDevice
+    element: int
+
+    def issue(self, call: Call) -> None:
+        assert call.state is not None
+        resident = call.state.residents[self.name]
+        known = resident.views.get(self.target.name)
+        if known is None:
+            array = resident.array()
+            put(call, self, array, self.cell, self.device, self.target, self.element, True)
+            resident.views[self.target.name] = (self.target, call.views[self.cell])
+            if call.ready[self.cell] is not None:
+                call.work.copies[self.device].wait()
+        else:
+            call.views[self.cell] = known[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    source: int
+    source_device: int
+    cell: int
+    device: int
+    origin: OpenDevice
+    target: OpenDevice
+
+    def issue(self, call: Call) -> None:
+        view, ready, work = call.views[self.source], call.ready[self.source], call.work
+        if self.origin.is_host and self.target.is_host:
+            call.views[self.cell], call.ready[self.cell] = view, ready
+            return
+        lane = work.lane(self)
+        size = view.get_buffer().byte_length()
+        if not size:
+            buffer = lane.target(self.target, 0, True)
+            call.views[self.cell] = HalBufferView(buffer, view.shape, view.element_type)
+            return
+        line_in, line_out = work.copies[self.source_device], work.copies[self.device]
+        if self.target.is_host and not call.escaping:
+            staging, done = transport.download(view, ready, lane, line_in, call.begun(line_in))
+            assert staging is not None
+            buffer = staging.on_host(self.target)
+            call.borrowed.append(staging.bytes)
+        else:
+            buffer, done = self._relay(call, lane, view, ready, size, line_in, line_out)
+        call.views[self.cell] = HalBufferView(buffer, view.shape, view.element_type)
+        call.ready[self.cell] = done
+
+    def _relay(
+        self,
+        call: Call,
+        lane: transport.Lane,
+        view: Any,
+        ready: Point | None,
+        size: int,
+        line_in: Timeline,
+        line_out: Timeline,
+    ) -> tuple[Any, Point | None]:
+        """Into a buffer of the target's own, through its staging memory if it is far."""
+        carrier = line_in if self.origin.is_host else call.work.carrier()
+        source = view.get_buffer()
+        if not self.origin.is_host:
+            staging, ready = transport.download(view, ready, lane, line_in, call.begun(line_in))
+            assert staging is not None
+            source = staging.on_host(carrier.device)
+        target = lane.target(self.target, size, call.escaping)
+        if self.target.is_host:
+            return target, transport.host_copy(source, target, ready, carrier, call.begun(carrier))
+        landing = lane.staging(self.target, size)
+        ready = transport.host_copy(
+            source, landing.on_host(carrier.device), ready, carrier, call.begun(carrier)
+        )
+        wait = line_out.after((ready,), call.begun(line_out))
+        self.target.hal.queue_copy(landing.buffer, target, wait, line_out.advance())
+        return target, (line_out, line_out.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Invoke:
+    executor: StageExecutor
+    device: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def issue(self, call: Call) -> None:
+        line, views, ready = call.work.compute[self.device], call.views, call.ready
+        wait = line.after([ready[cell] for cell in self.inputs], call.begun(line))
+        results = self.executor.submit([views[cell] for cell in self.inputs], wait, line.advance())
+        point = (line, line.value)
+        for cell, view in zip(self.outputs, results, strict=True):
+            views[cell] = view
+            ready[cell] = point
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch:
+    cell: int
+    device: int
+
+    def issue(self, call: Call) -> None:
+        line = call.work.copies[self.device]
+        call.staged[self.cell], _ = transport.download(
+            call.views[self.cell],
+            call.ready[self.cell],
+            call.work.lane(self),
+            line,
+            call.begun(line),
+        )
+
+
+def put(
+    call: Call,
+    operation: object,
+    array: np.ndarray,
+    cell: int,
+    device: int,
+    target: OpenDevice,
+    element: int,
+    keep: bool,
+) -> None:
+    """Bring a host array into a cell."""
+    with translated("copy an input", target.name):
+        if target.is_host:
+            call.views[cell], borrowed = transport.host_view(array, target, element, keep)
+            if borrowed:
+                call.borrowed.append(array)
+            return
+        line = call.work.copies[device]
+        call.views[cell], call.ready[cell] = transport.upload(
+            array, element, call.work.lane(operation), line, call.begun(line), keep or call.escaping
+        )

@@ -1,0 +1,102 @@
+"""A composite call in a stage, as kernel selection reads it (iree.compiler bindings)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+_ROLES = {
+    "gelu": ["input"],
+    "layer_norm": ["input", "weight", "bias"],
+    "linear": ["input", "weight", "bias"],
+    "matmul": ["a", "b", "bias"],
+    "softmax": ["input"],
+    "attention": ["query", "key", "value", "mask"],
+}
+"""Of the arguments, where the function does not say `lemur.operands`."""
+
+
+@dataclass(frozen=True)
+class Composite:
+    """`attributes` are the callee's, without the `lemur.` in front."""
+
+    kind: str
+    call: Any
+    attributes: Mapping[str, Any]
+    functions: Mapping[str, Any]
+
+    def operands(self) -> dict[str, Any]:
+        """The values it is called with, by role."""
+        roles = self.attributes.get("operands") or _ROLES.get(self.kind, [])
+        return dict(zip(roles, self.call.operands, strict=False))
+
+    def result_shape(self) -> list[int]:
+        return list(self.call.results[0].type.shape)
+
+    def is_static_f32(self) -> bool:
+        """One result, and nothing but f32 tensors of known, positive size."""
+        values = [*self.call.operands, *self.call.results]
+        return len(self.call.results) == 1 and all(is_static_f32(v.type) for v in values)
+
+    def producer(self) -> "Composite | None":
+        """The composite that makes the one operand, when nothing else reads it."""
+        if len(self.call.operands) != 1 or not self.is_static_f32():
+            return None
+        value = self.call.operands[0]
+        if _is_argument(value) or len(list(value.uses)) != 1:
+            return None
+        found = composite(value.owner.operation, self.functions)
+        return found if found is not None and found.is_static_f32() else None
+
+
+def composite(op: Any, functions: Mapping[str, Any]) -> Composite | None:
+    """`op` as a composite call, or None when it is something else."""
+    if op.name != "func.call":
+        return None
+    callee = functions.get(op.attributes["callee"].value)
+    if callee is None or "lemur.composite" not in callee.attributes:
+        return None
+    attributes = {
+        name.removeprefix("lemur."): _plain(callee.attributes[name])
+        for name in callee.attributes
+        if name.startswith("lemur.")
+    }
+    return Composite(attributes["composite"], op, attributes, functions)
+
+
+def is_weight(value: Any) -> bool:
+    """Whether `value` is a weight of the stage: known when it is compiled."""
+    if not _is_argument(value):
+        return False
+    function = value.owner.owner.operation
+    if "arg_attrs" not in function.attributes:
+        return False
+    return "lemur.param" in list(function.attributes["arg_attrs"])[_argument_number(value)]
+
+
+def is_static_f32(kind: Any) -> bool:
+    from iree.compiler import ir
+
+    if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+        return False
+    return isinstance(kind.element_type, ir.F32Type) and prod(kind.shape) > 0
+
+
+def _is_argument(value: Any) -> bool:
+    from iree.compiler import ir
+
+    return isinstance(value.owner, ir.Block)
+
+
+def _argument_number(value: Any) -> int:
+    from iree.compiler import ir
+
+    return int(ir.BlockArgument(value).arg_number)
+
+
+def _plain(attribute: Any) -> Any:
+    from iree.compiler import ir
+
+    if isinstance(attribute, ir.ArrayAttr):
+        return [_plain(item) for item in attribute]
+    return getattr(attribute, "value", None)

@@ -1,0 +1,54 @@
+"""The passes that work in IREE's bindings, by name, for `lemurc opt` and tests.
+
+They meet the other passes in text only, so a pipeline holds these or those, not both.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from lemurc.errors import UsageError
+from lemurc.targets import lower_to_iree
+from lemurc.targets.select_kernels import SelectKernels
+
+Step = Callable[[Any], object]
+
+
+def _lower() -> Step:
+    return lower_to_iree.lower
+
+
+def _select(arch: str = "x86-64-v3") -> Step:
+    return SelectKernels(arch).run
+
+
+IREE_PASSES: dict[str, Callable[..., Step]] = {"lower-to-iree": _lower, "select-kernels": _select}
+
+
+def run_text(pipeline: str, source: str) -> str:
+    """Runs e.g. `select-kernels{arch=x86-64-v3},lower-to-iree` over one stage, as text."""
+    from iree.compiler import ir
+
+    steps = [_step(text.strip()) for text in re.split(r",(?![^{]*})", pipeline)]
+    context = ir.Context()
+    context.allow_unregistered_dialects = True
+    with context, ir.Location.unknown():
+        outer = ir.Module.parse(source)
+        module = lower_to_iree.stage_module(outer)
+        for step in steps:
+            step(module)
+        module.verify()
+        return str(module.get_asm(large_elements_limit=16))
+
+
+def _step(text: str) -> Step:
+    found = re.fullmatch(r"([\w-]+)(?:\{(.*)\})?", text)
+    name, options = found.groups() if found else (text, None)
+    if name not in IREE_PASSES:
+        raise UsageError(
+            f"no pass of the IREE level is called '{name}'",
+            code="unknown-pass",
+            hint=f"there are: {', '.join(IREE_PASSES)}",
+        )
+    pairs = dict(option.split("=", 1) for option in (options or "").split())
+    return IREE_PASSES[name](**pairs)

@@ -1,0 +1,108 @@
+"""How composites call the kernels in cpu/kernels/*.c: operands, sizes, division of work.
+
+Each function answers None when the kernel does not do that composite. Shapes are
+static f32; memory is contiguous, so a kernel sees rows and columns, not ranks.
+"""
+
+from math import prod
+from typing import Any
+
+from lemurc.targets.composite import Composite, is_static_f32, is_weight
+from lemurc.targets.kernel_call import KernelCall
+
+_ROW_TILE, _PANEL = 6, 16
+"""TILE_ROWS and TILE_COLUMNS of kernels/gemm.h."""
+
+_ELEMENTWISE_SHARE = 16384
+"""Floats a workgroup should have at least, to be worth handing out."""
+
+
+def gelu(found: Composite) -> KernelCall | None:
+    if not activation(found):
+        return None
+    count = prod(found.result_shape())
+    share = _round_up(max(_ELEMENTWISE_SHARE, -(-count // 32)), 16)
+    groups = (-(-count // share),)
+    (x,) = found.call.operands
+    return KernelCall("gelu", (x,), found.call.results[0].type, (count, share), groups)
+
+
+def activation(found: Composite) -> int:
+    """The number kernels/linear.c gives this activation; 0 when it has none."""
+    return 2 if found.kind == "gelu" and found.attributes.get("approximate") == "none" else 0
+
+
+def layer_norm(found: Composite) -> KernelCall | None:
+    given, shape = found.operands(), found.result_shape()
+    outer = len(shape) - int(found.attributes.get("normalized_rank", 1))
+    rows, n = prod(shape[:outer]), prod(shape[outer:])
+    share = max(1, -(-rows // 32), _ELEMENTWISE_SHARE // n)
+    x = given["input"]
+    # An absent weight is passed as the input and not read.
+    operands = (x, given.get("weight", x), given.get("bias", x))
+    flags = (int("weight" in given), int("bias" in given))
+    scalars = (float(found.attributes["eps"]), rows, n, *flags, share)
+    groups = (-(-rows // share),)
+    return KernelCall("layer_norm", operands, found.call.results[0].type, scalars, groups)
+
+
+def linear(found: Composite, activation: int = 0) -> KernelCall | None:
+    """A product with a weight, which is packed when the module loads."""
+    given = found.operands()
+    transposed = found.kind == "matmul"
+    x, weight = (given["a"], given["b"]) if transposed else (given["input"], given["weight"])
+    bias = given.get("bias")
+    if len(weight.type.shape) != 2 or not is_weight(weight) or len(x.type.shape) < 1:
+        return None
+    k, n = reversed(weight.type.shape) if not transposed else weight.type.shape
+    m = prod(x.type.shape[:-1])
+    if bias is not None and (not is_static_f32(bias.type) or list(bias.type.shape) != [n]):
+        return None
+    panels, tiles = _divide(-(-n // _PANEL), -(-m // _ROW_TILE))
+    groups = (-(-n // (_PANEL * panels)), -(-m // (_ROW_TILE * tiles)))
+    scalars = (m, n, k, int(bias is not None), activation, panels, tiles)
+    packed = _pack(found.call, weight, transposed)
+    operands = (x, packed, bias if bias is not None else x)
+    return KernelCall("linear", operands, found.call.results[0].type, scalars, groups)
+
+
+def _divide(panels: int, tiles: int) -> tuple[int, int]:
+    """Panels and row tiles per workgroup: eight panels fit the cache beside the rows.
+
+    Few panels are made up for by cutting the rows, so that there are eight workgroups
+    or so to share out.
+    """
+    wide = min(panels, 8)
+    row_groups = max(1, min(8 // -(-panels // wide), tiles))
+    return wide, -(-tiles // row_groups)
+
+
+def _pack(before: Any, weight: Any, transposed: bool) -> Any:
+    """Panels of 16 output columns, [n / 16][k][16], from [n, k] or, transposed, [k, n]."""
+    from iree.compiler import ir
+
+    n, k = weight.type.shape[::-1] if transposed else weight.type.shape
+    kind = ir.RankedTensorType.get([-(-n // _PANEL), k, _PANEL], weight.type.element_type)
+    padding = ir.FloatAttr.get(weight.type.element_type, 0.0)
+    with ir.InsertionPoint(before), before.location:
+        zero = ir.Operation.create(
+            "arith.constant",
+            results=[weight.type.element_type],
+            attributes={"value": padding},
+        )
+        empty = ir.Operation.create("tensor.empty", results=[kind])
+        return ir.Operation.create(
+            "linalg.pack",
+            results=[kind],
+            operands=[weight, empty.result, zero.result],
+            attributes={
+                "inner_dims_pos": ir.DenseI64ArrayAttr.get([1 if transposed else 0]),
+                "outer_dims_perm": ir.DenseI64ArrayAttr.get([1, 0] if transposed else [0, 1]),
+                "static_inner_tiles": ir.DenseI64ArrayAttr.get([_PANEL]),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 1, 0]),
+            },
+        ).result
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

@@ -1,0 +1,88 @@
+"""Real architectures, small and random: default flags, the CPU, eager as the reference."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import lemurc
+from lemurc.errors import UnsupportedModelError
+
+NAMES = (
+    "resnet18",
+    "bert",
+    "minilm",
+    "distilbert",
+    "gpt2",
+    "llama",
+    "llama_decode",
+    "qwen2",
+    "whisper_encoder",
+    "whisper_decoder",
+    "vit",
+    "convnext",
+    "resnet50",
+    "mobilenet_v2",
+    "clip",
+    "mamba",
+    "t5",
+)
+UNSUPPORTED = {"mixtral": ("aten.histc", "moe.py")}
+"""Models refused, and words the refusal must hold: the operation and the user's line."""
+
+
+def test_every_model_is_accounted_for(zoo: ModuleType) -> None:
+    assert set(zoo.ZOO) == {*NAMES, *UNSUPPORTED}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equals_eager(name: str, zoo: ModuleType, check: Any) -> None:
+    model, args = zoo.ZOO[name]()
+    result, _ = check(model, args)
+    assert [verdict.status for verdict in result.verdicts] == ["verified"]
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_refusal_names_the_operation_and_its_line(name: str, zoo: ModuleType) -> None:
+    model, args = zoo.ZOO[name]()
+    with pytest.raises(UnsupportedModelError) as caught:
+        lemurc.compile(model, args)
+    assert caught.value.code == "unsupported-ops"
+    for word in UNSUPPORTED[name]:
+        assert word in str(caught.value)
+
+
+class Prefill(torch.nn.Module):
+    """The prompt's logits, and its keys and values for the steps that follow."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        result = self.model(input_ids=ids, use_cache=True)
+        layers = result.past_key_values.layers
+        return (result.logits, *(part for layer in layers for part in (layer.keys, layer.values)))
+
+
+def test_prefill_and_decode_share_their_weights(zoo: ModuleType, tmp_path: Any) -> None:
+    decode, (token, position, *past) = zoo.ZOO["llama_decode"]()
+    prefill = Prefill(decode.model).eval()
+    prompt = zoo.tokens(1000, 1, 9)
+    result = lemurc.compile(
+        {"prefill": (prefill, (prompt,)), "decode": (decode, (token, position, *past))},
+        output=tmp_path / "llama.lemur",
+    )
+    parameters = sum(p.numel() * p.element_size() for p in decode.parameters())
+    stored = sum(weight.length for weight in result.manifest.weights.values())
+    assert stored < 1.6 * parameters, "shared weights are stored once"
+
+    session = lemurc.load(result.path)
+    with torch.no_grad():
+        want_logits, *want_past = prefill(prompt)
+        want_next = decode(token, position, *want_past)[0]
+    logits, *cache = session.prefill(prompt)
+    torch.testing.assert_close(logits, want_logits, rtol=1e-4, atol=1e-5)
+    step = session.decode(token, position, *cache)[0]
+    torch.testing.assert_close(step, want_next, rtol=1e-4, atol=1e-5)
