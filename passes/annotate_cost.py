@@ -8,6 +8,7 @@ of the same values. Where a size was dynamic and no maximum is known, it is coun
 as 1, and `lemur.cost_note` on the function says so.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from torch_mlir import ir
 
 from lemurc.passes import graph as graphs
 from lemurc.passes.base import Pass
-from lemurc.passes.counts import work
+from lemurc.passes.counts import Work, work
 from lemurc.passes.graph import Graph
 from lemurc.passes.liveness import Buffers
 from lemurc.passes.sizes import Sizes
@@ -37,23 +38,28 @@ def _annotate(entry: ir.Operation, functions: dict[str, ir.Operation]) -> None:
     number = _first_unused_number(graph)
     for index, live_bytes in zip(graph.placeable, live, strict=True):
         op = graph.nodes[index]
-        done = work(op, sizes, functions)
-        op.attributes["lemur.cost"] = counts(
-            flops=done.flops,
-            bytes_read=done.bytes_read,
-            bytes_written=done.bytes_written,
-            live_bytes=live_bytes,
-        )
+        op.attributes["lemur.cost"] = cost_attribute(work(op, sizes, functions), live_bytes)
         if "lemur.values" not in op.attributes:
             names = [f"v{number + offset}" for offset in range(len(op.results))]
-            op.attributes["lemur.values"] = ir.ArrayAttr.get(
-                [ir.StringAttr.get(name) for name in names]
-            )
+            op.attributes["lemur.values"] = names_attribute(names)
             number += len(names)
     if sizes.assumed:
         entry.attributes["lemur.cost_note"] = ir.StringAttr.get(
             f"{sizes.assumed} dynamic sizes without a known maximum were counted as 1"
         )
+
+
+def cost_attribute(done: Work, live_bytes: int) -> ir.DictAttr:
+    return counts(
+        flops=done.flops,
+        bytes_read=done.bytes_read,
+        bytes_written=done.bytes_written,
+        live_bytes=live_bytes,
+    )
+
+
+def names_attribute(names: Sequence[str]) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
 
 
 def counts(**values: int) -> ir.DictAttr:

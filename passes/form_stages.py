@@ -16,6 +16,7 @@ from torch_mlir import ir
 
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
+from lemurc.passes.annotate_cost import names_attribute
 from lemurc.passes.base import Pass
 from lemurc.passes.graph import Graph
 from lemurc.passes.legality import Functions, Legality, why_illegal
@@ -117,8 +118,8 @@ def _clone_onto(op: ir.Operation, device: str, readers: list[ir.Operation]) -> N
     clone = op.clone(ir.InsertionPoint(op)).operation
     clone.move_after(op)
     clone.attributes["lemur.device"] = ir.StringAttr.get(device)
-    clone.attributes["lemur.values"] = ir.ArrayAttr.get(
-        [ir.StringAttr.get(f"{name.value}@{device}") for name in op.attributes["lemur.values"]]
+    clone.attributes["lemur.values"] = names_attribute(
+        [f"{name.value}@{device}" for name in op.attributes["lemur.values"]]
     )
     replaced = dict(zip(op.results, clone.results, strict=True))
 

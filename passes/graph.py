@@ -6,7 +6,7 @@ tensors, fills, sizes and other scalars. Free nodes have no device; they are clo
 where they are used, so what a node `needs` looks through them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torch_mlir import ir
@@ -111,7 +111,7 @@ class Graph:
         }
         self.returned = list(dict.fromkeys(self.terminator.operands))
         returned = {self.producer.get(value) for value in self.returned}
-        self.free = [index not in returned and _is_free(op) for index, op in enumerate(self.nodes)]
+        self.free = [index not in returned and is_free(op) for index, op in enumerate(self.nodes)]
         self.arguments: dict[ir.Value, str] = dict(
             zip(self.block.arguments, _argument_references(self), strict=True)
         )
@@ -159,7 +159,26 @@ class Graph:
         return str(op.attributes["lemur.values"][list(op.results).index(value)].value)
 
 
-def _is_free(op: ir.Operation) -> bool:
+def reorder(graph: Graph, order: Sequence[int]) -> None:
+    """Move the operations into `order`; a free one goes before its first reader."""
+    moved: set[int] = set()
+
+    def emit(index: int) -> None:
+        if index in moved:
+            return
+        moved.add(index)
+        for value in graph.reads[index]:
+            source = graph.producer.get(value)
+            if source is not None and graph.free[source]:
+                emit(source)
+        graph.nodes[index].move_before(graph.terminator)
+
+    for index in (*order, *range(len(graph.nodes))):
+        emit(index)
+
+
+def is_free(op: ir.Operation) -> bool:
+    """Whether `op` may be computed again wherever its result is read."""
     if op.name in FREE:
         return True
     return len(op.results) > 0 and not any(

@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from lemurc.dialects.locations import module_path, python_line
 from lemurc.errors import UnsupportedModelError, UsageError
-from lemurc.passes.graph import callee
+from lemurc.passes.graph import callee, is_free
 from lemurc.passes.system import Device, System
 
 Functions = Mapping[str, ir.Operation]
@@ -49,6 +49,21 @@ def path_of(op: ir.Operation, functions: Functions) -> str:
     return module_path(op.location)
 
 
+def paths_of(op: ir.Operation, functions: Functions) -> list[str]:
+    """Of a fused group: the modules of its members."""
+    body = functions.get(callee(op))
+    if body is None or body.attributes["lemur.composite"].value != "fused":
+        return [path_of(op, functions)]
+    members = [inner.operation for inner in body.regions[0].blocks[0].operations]
+    found = [
+        path
+        for member in members
+        if member.name != "func.return" and not is_free(member)
+        for path in paths_of(member, functions)
+    ]
+    return list(dict.fromkeys(found))
+
+
 def why_illegal(op: ir.Operation, device: Device, functions: Functions) -> str:
     """What of `op` the device cannot do; "" when it can run it."""
     types = device.illegal_types & element_types(op, functions) if device.illegal_types else ()
@@ -73,7 +88,21 @@ class Legality:
             for use in result.uses:
                 if use.owner.operation.name == "lemur.pin":
                     return str(use.owner.operation.attributes["device"].value)
-        path = path_of(op, self._functions)
+        pins = {self._pin_of(path) for path in paths_of(op, self._functions)} - {""}
+        return min(pins, default="")
+
+    def conflicts(self, op: ir.Operation) -> bool:
+        """Whether `op` is a group whose members cannot all go to one device."""
+        body = self._functions.get(callee(op))
+        if body is None or body.attributes["lemur.composite"].value != "fused":
+            return False
+        pins = {self._pin_of(path) for path in paths_of(op, self._functions)}
+        if len(pins) > 1:
+            return True
+        may = [d.name for d in self._system.devices if not why_illegal(op, d, self._functions)]
+        return not (pins & set(may) if pins != {""} else may)
+
+    def _pin_of(self, path: str) -> str:
         matching = [device for glob, device in self._system.pins if matches(glob, path)]
         return matching[-1] if matching else ""
 

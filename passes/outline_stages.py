@@ -20,6 +20,7 @@ from torch_mlir import ir
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.base import Pass
+from lemurc.passes.clone_nodes import inputs_of, outputs_of
 from lemurc.passes.graph import Graph
 from lemurc.passes.placement_problem import seconds_on
 from lemurc.passes.stage_module import StageModule
@@ -55,8 +56,8 @@ def _outline(
     known: dict[ir.Value, ir.Value] = {value: value for value in graph.arguments}
     for offset, number in enumerate(sorted(members)):
         nodes = members[number]
-        inputs = _inputs(graph, nodes)
-        outputs = _outputs(graph, nodes)
+        inputs = inputs_of(graph, nodes)
+        outputs = outputs_of(graph, nodes)
         stage = StageModule(f"stage{first + offset}", graph, nodes, inputs, outputs, functions)
         with ir.InsertionPoint(entry), ir.Location.unknown():
             stage.emit(system)
@@ -71,25 +72,6 @@ def _outline(
     names = [ir.StringAttr.get(name) for name in results]
     entry.attributes["lemur.results"] = ir.ArrayAttr.get(names)
     return len(members)
-
-
-def _inputs(graph: Graph, nodes: list[int]) -> list[ir.Value]:
-    """What the stage reads from outside, in order of first use; weights last."""
-    made = {result for index in nodes for result in graph.nodes[index].results}
-    read = dict.fromkeys(value for index in nodes for value in graph.needs[index])
-    outside = [value for value in read if value not in made]
-    return sorted(outside, key=graph.is_weight)
-
-
-def _outputs(graph: Graph, nodes: list[int]) -> list[ir.Value]:
-    """What others read of the stage, in order of definition."""
-    inside = set(nodes)
-    return [
-        result
-        for index in nodes
-        for result in graph.nodes[index].results
-        if result in graph.returned or not inside.issuperset(graph.users[result])
-    ]
 
 
 def _predicted_seconds(graph: Graph, nodes: list[int], system: systems.System) -> ir.FloatAttr:

@@ -3,6 +3,7 @@
 from lemurc.passes.annotate_cost import AnnotateCost
 from lemurc.passes.fold_batch_norm import FoldBatchNorm
 from lemurc.passes.form_stages import FormStages
+from lemurc.passes.fuse import Fuse
 from lemurc.passes.hoist_parameters import HoistParameters
 from lemurc.passes.outline_stages import OutlineStages
 from lemurc.passes.place import Place
@@ -23,17 +24,15 @@ def lower_torch() -> list[Step]:
 
 def optimize(level: int = 2) -> list[Step]:
     """Level L to level L, for every target at once."""
-    always: list[Step] = [
-        Simplify(),
-        AnnotateCost(),  # names values, so it comes after everything that makes new ones
-    ]
     if level == 0:
-        return always
+        return [Simplify(), AnnotateCost()]
     return [
         Simplify(),
         FoldBatchNorm(),
         HoistParameters(),  # what folding computes from weights leaves the run time
-        *always,
+        Simplify(),
+        Fuse(),  # last: simplification does not look into groups
+        AnnotateCost(),  # names values, so it comes after everything that makes new ones
     ]
 
 

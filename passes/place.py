@@ -19,9 +19,10 @@ from lemurc.errors import UsageError
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.base import Pass
-from lemurc.passes.legality import Legality, check_pins, path_of
+from lemurc.passes.legality import Legality, check_pins, paths_of
 from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate, first_assignment
 from lemurc.passes.placement_problem import build
+from lemurc.passes.unfuse import unfuse_conflicts
 
 OBJECTIVES = ("latency", "throughput", "memory")
 
@@ -46,8 +47,10 @@ class Place(Pass):
         system = systems.read(module)
         functions = {graphs.symbol(op): op for op in graphs.functions(module)}
         legality = Legality(system, functions)
+        unfuse_conflicts(module, functions, legality)
         placed = [graphs.Graph(entry) for entry in graphs.entries(module)]
-        paths = [path_of(op, functions) for graph in placed for op in graph.nodes]
+        nodes = [op for graph in placed for op in graph.nodes]
+        paths = [path for op in nodes for path in paths_of(op, functions)]
         check_pins(system, paths)
         for graph in placed:
             allowed = [legality.devices(graph.nodes[index]) for index in graph.placeable]

@@ -13,6 +13,7 @@ PASSES = {
     "fold-batch-norm": "fold_batch_norm:FoldBatchNorm",
     "fold-constant-casts": "fold_constant_casts:FoldConstantCasts",
     "form-stages": "form_stages:FormStages",
+    "fuse": "fuse:Fuse",
     "hoist-parameters": "hoist_parameters:HoistParameters",
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-stages": "outline_stages:OutlineStages",

@@ -39,7 +39,7 @@ def _schedule(graph: Graph) -> None:
     given = _by_stage(graph, stage)
     candidates = [given, _greedy(graph, buffers, stage, before)]
     best = min(candidates, key=lambda order: max(buffers.live(order)))
-    _reorder(graph, best)
+    graphs.reorder(graph, best)
     _renumber(graph, best)
     bound = max(
         sum(buffers.bytes[buffer] for buffer in touched) for touched in buffers.touched.values()
@@ -88,24 +88,6 @@ def _greedy(
             done.add(chosen)
             order.append(chosen)
     return order
-
-
-def _reorder(graph: Graph, order: Sequence[int]) -> None:
-    """Move the operations into `order`; a free one goes before its first reader."""
-    moved: set[int] = set()
-
-    def emit(index: int) -> None:
-        if index in moved:
-            return
-        moved.add(index)
-        for value in graph.reads[index]:
-            source = graph.producer.get(value)
-            if source is not None and graph.free[source]:
-                emit(source)
-        graph.nodes[index].move_before(graph.terminator)
-
-    for index in (*order, *range(len(graph.nodes))):
-        emit(index)
 
 
 def _renumber(graph: Graph, order: Sequence[int]) -> None:

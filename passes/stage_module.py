@@ -8,6 +8,7 @@ from torch_mlir import ir
 from lemurc.dialects.lemur import MARKERS
 from lemurc.passes import graph as graphs
 from lemurc.passes.annotate_cost import counts
+from lemurc.passes.clone_nodes import clone_nodes, create_function, function_type
 from lemurc.passes.graph import Graph
 from lemurc.passes.system import System
 
@@ -44,13 +45,21 @@ class StageModule:
         stage.attributes["lemur.target"] = ir.StringAttr.get(system.device(device).target)
         stage.attributes["lemur.cost"] = self._cost()
         stage.attributes["lemur.ops"] = counts(**self._op_counts())
-        run = _function("run", self._type(), stage.regions[0].blocks[0])
+        kind = function_type(self._inputs, self._outputs)
+        run = create_function("run", kind, stage.regions[0].blocks[0])
         run.attributes["arg_attrs"] = self._argument_attributes()
         run.attributes["res_attrs"] = ir.ArrayAttr.get(
             [_value_name(self._graph.reference(value)) for value in self._outputs]
         )
-        self._fill(run, stage)
-        declaration = _function(f"{self.name}_run", self._type(), None)
+        clone_nodes(
+            self._graph,
+            self._nodes,
+            self._inputs,
+            self._outputs,
+            run.regions[0].blocks[0],
+            lambda op: self._localise_calls(op, stage),
+        )
+        declaration = create_function(f"{self.name}_run", kind, None)
         declaration.attributes["sym_visibility"] = ir.StringAttr.get("private")
 
     def call(self, operands: Sequence[ir.Value]) -> ir.Operation:
@@ -62,11 +71,6 @@ class StageModule:
                 "callee": ir.FlatSymbolRefAttr.get(f"{self.name}_run"),
                 "lemur.stage": ir.FlatSymbolRefAttr.get(self.name),
             },
-        )
-
-    def _type(self) -> ir.FunctionType:
-        return ir.FunctionType.get(
-            [value.type for value in self._inputs], [value.type for value in self._outputs]
         )
 
     def _argument_attributes(self) -> ir.ArrayAttr:
@@ -113,30 +117,6 @@ class StageModule:
                 count(self._graph.nodes[index])
         return dict(sorted(found.items()))
 
-    def _fill(self, run: ir.Operation, stage: ir.Operation) -> None:
-        block = run.regions[0].blocks[0]
-        inside: dict[ir.Value, ir.Value] = dict(zip(self._inputs, block.arguments, strict=True))
-
-        def add(index: int) -> None:
-            for value in self._graph.reads[index]:
-                source = self._graph.producer.get(value)
-                if value not in inside and source is not None:
-                    add(source)
-            op = self._graph.nodes[index]
-            if op.name in MARKERS:
-                inside[op.results[0]] = inside[op.operands[0]]
-                return
-            clone = op.clone(ir.InsertionPoint(block)).operation
-            graphs.remap(clone, inside)
-            _strip(clone)
-            self._localise_calls(clone, stage)
-            inside.update(zip(op.results, clone.results, strict=True))
-
-        for index in self._nodes:
-            add(index)
-        with ir.InsertionPoint(block):
-            ir.Operation.create("func.return", operands=[inside[value] for value in self._outputs])
-
     def _localise_calls(self, op: ir.Operation, stage: ir.Operation) -> None:
         """Make calls in `op` refer to a copy of the composite inside `stage`."""
 
@@ -165,27 +145,8 @@ class StageModule:
         return self._same[text]
 
 
-def _function(name: str, kind: ir.FunctionType, block: ir.Block | None) -> ir.Operation:
-    """A `func.func` with an empty body in `block`, or a declaration where we stand."""
-    function = ir.Operation.create(
-        "func.func",
-        attributes={"sym_name": ir.StringAttr.get(name), "function_type": ir.TypeAttr.get(kind)},
-        regions=1,
-        ip=ir.InsertionPoint(block) if block is not None else None,
-    )
-    if block is not None:
-        ir.Block.create_at_start(function.regions[0], kind.inputs)
-    return function
-
-
 def _value_name(reference: str) -> ir.DictAttr:
     return ir.DictAttr.get({"lemur.value": ir.StringAttr.get(reference)})
-
-
-def _strip(op: ir.Operation) -> None:
-    for name in [named for named in op.attributes if named.startswith("lemur.")]:
-        if name != "lemur.kernel":
-            del op.attributes[name]
 
 
 def _anonymous_text(function: ir.Operation) -> str:

@@ -1,0 +1,150 @@
+"""Gather a contraction and the elementwise work around it into one `fused` composite.
+
+    %1 = call @linear_0(%x, %w, %b)          %3 = call @fused_0(%x, %r, %w, %b)
+    %2 = call @gelu_1(%1)               ->   func.func private @fused_0(...) attributes
+    %3 = add(%2, %r)                           {lemur.composite = "fused"} { the three }
+
+A group is placed, costed and given to a kernel as one, and its intermediate values need
+no memory. Its body still calls the composites inside, so a target may choose kernels for
+those, and inlining gives back exactly the program there was. Nothing is grouped across
+pins, or with an operation that may go to other devices.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from lemurc.passes import graph as graphs
+from lemurc.passes import system as systems
+from lemurc.passes.base import Pass
+from lemurc.passes.clone_nodes import (
+    clone_nodes,
+    create_function,
+    function_type,
+    inputs_of,
+    outputs_of,
+)
+from lemurc.passes.fuse_groups import form_groups
+from lemurc.passes.graph import Graph
+from lemurc.passes.legality import Functions, Legality, path_of, why_illegal
+from lemurc.passes.stage_groups import stage_edges, topological
+
+
+@dataclass(frozen=True)
+class Fuse(Pass):
+    """`horizontal`: also group products of one input with several weights."""
+
+    name: ClassVar[str] = "fuse"
+
+    horizontal: bool = True
+
+    def run(self, module: ir.Operation) -> None:
+        system = systems.read(module)
+        functions = {graphs.symbol(op): op for op in graphs.functions(module)}
+        legality = Legality(system, functions)
+
+        def compatible(op: ir.Operation) -> Hashable:
+            placed = op.attributes["lemur.device"].value if "lemur.device" in op.attributes else ""
+            legal = tuple(d.name for d in system.devices if not why_illegal(op, d, functions))
+            return legality.pin(op), placed, legal
+
+        for entry in graphs.entries(module):
+            graph = Graph(entry)
+            groups = form_groups(graph, functions, compatible, self.horizontal).groups()
+            if groups:
+                _make_contiguous(graph, groups)
+                _outline_all(module, graph, groups, functions)
+
+
+def _make_contiguous(graph: Graph, groups: Sequence[Sequence[int]]) -> None:
+    """Reorder the block so that a group's members stand together."""
+    leader = {index: index for index in graph.placeable}
+    for group in groups:
+        leader.update(dict.fromkeys(group, group[0]))
+    place = {index: node for node, index in enumerate(graph.placeable)}
+    before = [
+        {place[graph.producer[value]] for value in graph.needs[index] if value in graph.producer}
+        for index in graph.placeable
+    ]
+    order = topological(stage_edges([leader[index] for index in graph.placeable], before))
+    members: dict[int, list[int]] = {number: [] for number in order}
+    for index in graph.placeable:
+        members[leader[index]].append(index)
+    graphs.reorder(graph, [index for number in order for index in members[number]])
+
+
+def _outline_all(
+    module: ir.Operation,
+    graph: Graph,
+    groups: Sequence[Sequence[int]],
+    functions: dict[str, ir.Operation],
+) -> None:
+    """Old values stay until every call is made: a group may read another's."""
+    replaced: list[tuple[ir.Value, ir.Value]] = []
+    for group in groups:
+        replaced += _outline(module, graph, group, functions)
+    for old, new in replaced:
+        old.replace_all_uses_with(new)
+    waiting = [graph.nodes[index] for group in groups for index in group]
+    for op in sorted(waiting, key=_position(graph), reverse=True):
+        op.erase()
+
+
+def _position(graph: Graph) -> Callable[[ir.Operation], int]:
+    standing = {op.operation: place for place, op in enumerate(graph.block.operations)}
+    return lambda op: standing[op]
+
+
+def _outline(
+    module: ir.Operation,
+    graph: Graph,
+    group: Sequence[int],
+    functions: dict[str, ir.Operation],
+) -> list[tuple[ir.Value, ir.Value]]:
+    """Make the composite and its call; what to replace by what."""
+    inputs, outputs = inputs_of(graph, group), outputs_of(graph, group)
+    last = graph.nodes[group[-1]]
+    name = _fresh(functions)
+    with ir.Location.unknown():
+        function = create_function(
+            name, function_type(inputs, outputs), module.regions[0].blocks[0]
+        )
+    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    function.attributes["lemur.composite"] = ir.StringAttr.get("fused")
+    paths = [path_of(graph.nodes[index], functions) for index in group]
+    function.attributes["lemur.module_path"] = ir.StringAttr.get(_common(paths))
+    function.attributes["no_inline"] = ir.UnitAttr.get()
+    clone_nodes(graph, group, inputs, outputs, function.regions[0].blocks[0])
+    functions[name] = function
+    with ir.InsertionPoint(last):
+        call = ir.Operation.create(
+            "func.call",
+            results=[value.type for value in outputs],
+            operands=inputs,
+            attributes={
+                "callee": ir.FlatSymbolRefAttr.get(name),
+                "no_inline": ir.UnitAttr.get(),
+            },
+            loc=graph.nodes[group[0]].location,
+        )
+    return list(zip(outputs, call.results, strict=True))
+
+
+def _common(paths: Sequence[str]) -> str:
+    """The innermost module that all of `paths` are in; the first path when there is none."""
+    known = [path.split(".") for path in paths if path]
+    shared = []
+    for parts in zip(*known, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return ".".join(shared) or next((path for path in paths if path), "")
+
+
+def _fresh(functions: Functions) -> str:
+    number = 0
+    while f"fused_{number}" in functions:
+        number += 1
+    return f"fused_{number}"
