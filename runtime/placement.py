@@ -129,14 +129,20 @@ def _bind(
 ) -> tuple[dict[str, str] | None, str]:
     """The machine's device for each device of the plan, or None and why."""
     bound: dict[str, str] = {}
+    ordinals: Counter[str] = Counter()
     for device in plan.devices:
+        # A plan may call its devices what it likes; the machine's are target:number.
+        preferred = device.name
+        if not re.fullmatch(rf"{device.target}:\d+", preferred):
+            preferred = f"{device.target}:{ordinals[device.target]}"
+        ordinals[device.target] += 1
         free = [
             name
-            for name in _candidates(device.target, device.name, found, wanted)
+            for name in _candidates(device.target, preferred, found, wanted)
             if name not in bound.values() and name not in excluded
         ]
         if not free:
-            return None, _why_not(device.target, device.name, found, wanted, excluded)
+            return None, _why_not(device.target, preferred, found, wanted, excluded)
         bound[device.name] = free[0]
     kinds = {device.name: device.target for device in plan.devices}
     for steps in plan.steps.values():
