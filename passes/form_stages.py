@@ -122,11 +122,5 @@ def _clone_onto(op: ir.Operation, device: str, readers: list[ir.Operation]) -> N
     )
     replaced = dict(zip(op.results, clone.results, strict=True))
 
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        for position, value in enumerate(inner.operands):
-            if value in replaced:
-                inner.operands[position] = replaced[value]
-        return ir.WalkResult.ADVANCE
-
     for reader in readers:
-        reader.walk(visit)
+        graphs.remap(reader, replaced)

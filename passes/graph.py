@@ -6,7 +6,7 @@ tensors, fills, sizes and other scalars. Free nodes have no device; they are clo
 where they are used, so what a node `needs` looks through them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from torch_mlir import ir
@@ -73,6 +73,18 @@ def values_read(op: ir.Operation) -> list[ir.Value]:
 
     op.walk(visit, ir.WalkOrder.PRE_ORDER)
     return list(found)
+
+
+def remap(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> None:
+    """Make `op` and what is inside it read `values[v]` instead of `v`."""
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        for position, value in enumerate(inner.operands):
+            if value in values:
+                inner.operands[position] = values[value]
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
 
 
 def _values_inside(op: ir.Operation) -> Iterator[ir.Value]:

@@ -23,6 +23,7 @@ from lemurc.passes.base import Pass
 from lemurc.passes.graph import Graph
 from lemurc.passes.placement_problem import seconds_on
 from lemurc.passes.stage_module import StageModule
+from lemurc.passes.unused import erase_unused_composites
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class OutlineStages(Pass):
         for entry in graphs.entries(module):
             if "lemur.results" not in entry.attributes:
                 count += _outline(entry, count, system, functions)
-        _erase_unused(functions)
+        erase_unused_composites(module)
 
 
 def _outline(
@@ -96,25 +97,3 @@ def _predicted_seconds(graph: Graph, nodes: list[int], system: systems.System) -
     ops = [graph.nodes[index] for index in nodes]
     device = system.device(str(ops[0].attributes["lemur.device"].value))
     return ir.FloatAttr.get(ir.F64Type.get(), sum(seconds_on(op, device) for op in ops))
-
-
-def _erase_unused(functions: dict[str, ir.Operation]) -> None:
-    """Drop the composites that only stages called: each stage has its own copy."""
-    keep: set[str] = set()
-
-    def mark(function: ir.Operation) -> None:
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            name = graphs.callee(op)
-            if name in functions and name not in keep:
-                keep.add(name)
-                mark(functions[name])
-            return ir.WalkResult.ADVANCE
-
-        function.walk(visit)
-
-    for function in functions.values():
-        if "lemur.composite" not in function.attributes:
-            mark(function)
-    for name, function in functions.items():
-        if "lemur.composite" in function.attributes and name not in keep:
-            function.erase()

@@ -1,10 +1,13 @@
 """The compiler's order, top to bottom. A step is one of our passes or upstream text."""
 
 from lemurc.passes.annotate_cost import AnnotateCost
+from lemurc.passes.fold_batch_norm import FoldBatchNorm
 from lemurc.passes.form_stages import FormStages
+from lemurc.passes.hoist_parameters import HoistParameters
 from lemurc.passes.outline_stages import OutlineStages
 from lemurc.passes.place import Place
 from lemurc.passes.schedule import Schedule
+from lemurc.passes.simplify import Simplify
 from lemurc.passes.textual import Step
 
 LEVELS = (0, 1, 2, 3)
@@ -20,8 +23,17 @@ def lower_torch() -> list[Step]:
 
 def optimize(level: int = 2) -> list[Step]:
     """Level L to level L, for every target at once."""
-    return [
+    always: list[Step] = [
+        Simplify(),
         AnnotateCost(),  # names values, so it comes after everything that makes new ones
+    ]
+    if level == 0:
+        return always
+    return [
+        Simplify(),
+        FoldBatchNorm(),
+        HoistParameters(),  # what folding computes from weights leaves the run time
+        *always,
     ]
 
 

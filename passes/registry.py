@@ -10,13 +10,16 @@ PASSES = {
     "annotate-cost": "annotate_cost:AnnotateCost",
     "convert-torch": "convert_torch:ConvertTorch",
     "finish-lowering": "finish_lowering:FinishLowering",
+    "fold-batch-norm": "fold_batch_norm:FoldBatchNorm",
     "fold-constant-casts": "fold_constant_casts:FoldConstantCasts",
     "form-stages": "form_stages:FormStages",
+    "hoist-parameters": "hoist_parameters:HoistParameters",
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-stages": "outline_stages:OutlineStages",
     "place": "place:Place",
     "raise-patterns": "raise_patterns:RaisePatterns",
     "schedule": "schedule:Schedule",
+    "simplify": "simplify:Simplify",
     "verify-lemur": "verify_lemur:VerifyLemur",
 }
 """Name -> module in `lemurc.passes` and class."""

@@ -127,7 +127,7 @@ class StageModule:
                 inside[op.results[0]] = inside[op.operands[0]]
                 return
             clone = op.clone(ir.InsertionPoint(block)).operation
-            _remap(clone, inside)
+            graphs.remap(clone, inside)
             _strip(clone)
             self._localise_calls(clone, stage)
             inside.update(zip(op.results, clone.results, strict=True))
@@ -182,16 +182,6 @@ def _value_name(reference: str) -> ir.DictAttr:
     return ir.DictAttr.get({"lemur.value": ir.StringAttr.get(reference)})
 
 
-def _remap(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> None:
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        for position, value in enumerate(inner.operands):
-            if value in values:
-                inner.operands[position] = values[value]
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-
-
 def _strip(op: ir.Operation) -> None:
     for name in [named for named in op.attributes if named.startswith("lemur.")]:
         if name != "lemur.kernel":
@@ -208,7 +198,8 @@ def _anonymous_text(function: ir.Operation) -> str:
     function.attributes["sym_name"] = ir.StringAttr.get("_")
     if "lemur.module_path" in kept:
         del function.attributes["lemur.module_path"]
-    text = str(function)
+    # local scope: numbering the values of the whole module would cost as much each time
+    text: str = function.get_asm(use_local_scope=True)
     for name, attribute in kept.items():
         function.attributes[name] = attribute
     return text

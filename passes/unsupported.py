@@ -54,8 +54,7 @@ def unsupported_operations(module: ir.Operation, message: str) -> UnsupportedMod
     return UnsupportedModelError(
         "the model uses operations that cannot be compiled:\n  " + "\n  ".join(listed),
         code="unsupported-ops",
-        hint="; ".join(hints)
-        or "rewrite these lines with other PyTorch operations, or leave "
+        hint="; ".join(hints) or "rewrite these lines with other PyTorch operations, or leave "
         "them out of the compiled module and run them in eager mode",
     )
 
