@@ -19,7 +19,15 @@ def panels16(weight: Array) -> Array:
     return np.ascontiguousarray(padded.reshape(panels, PANEL, depth).transpose(0, 2, 1))
 
 
-LAYOUTS: dict[str, Callable[[Array], Array]] = {"panels16": panels16}
+def panels16_transposed(weight: Array) -> Array:
+    """The same from [K, N]."""
+    return panels16(weight.T)
+
+
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "panels16": panels16,
+    "panels16_transposed": panels16_transposed,
+}
 
 
 def laid_out(name: str, layout: str) -> str:

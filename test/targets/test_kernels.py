@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lemurc.targets.cpu import host_architecture
+from lemurc.targets.layouts import panels16
 
 pytest.importorskip("ziglang")
 pytestmark = pytest.mark.skipif(
@@ -126,3 +127,36 @@ def test_layer_norm_of_what_is_not_finite_spoils_its_row_alone(kernels, bad, pos
     call(kernels.lemurc_layer_norm, x, x, x, y, 1e-5, 3, 17, 0, 0, 3, 0)
     assert np.isnan(y[1]).all()
     assert np.isfinite(y[[0, 2]]).all()
+
+
+ACTIVATIONS = {0: lambda v: v, 1: lambda v: np.maximum(v, 0), 2: exact_gelu}
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 6, 7, 13])
+@pytest.mark.parametrize("n", [1, 7, 8, 16, 17, 40])
+@pytest.mark.parametrize("k", [1, 3, 64, 641, 1300])
+def test_linear(kernels, m, n, k):
+    rng = np.random.default_rng(m * n * k)
+    x, w = (rng.normal(0, 1, shape).astype(np.float32) for shape in ((m, k), (n, k)))
+    x, bias = unaligned(x), unaligned(rng.normal(0, 1, n).astype(np.float32))
+    activation, has_bias = (m + n + k) % 3, (m + n) % 2
+    panels, tiles = 2, 1
+    y = Guarded((m, n))
+    for column in range(-(-n // (16 * panels))):
+        for row in range(-(-m // (6 * tiles))):
+            sizes = (m, n, k, has_bias, activation, panels, tiles, column, row)
+            call(kernels.lemurc_linear, x, unaligned(panels16(w)), bias, y.array, *sizes)
+    exact = x.astype(np.float64) @ w.T.astype(np.float64) + (bias if has_bias else 0)
+    error = np.abs(y.check() - ACTIVATIONS[activation](exact))
+    assert np.max(error) < 4e-6 * math.sqrt(k)
+
+
+@pytest.mark.parametrize("activation", [0, 1, 2])
+def test_linear_hands_on_what_is_not_finite(kernels, activation):
+    x = np.ones((3, 5), np.float32)
+    x[1, 2], x[2, 0] = np.nan, np.inf
+    w, bias = np.ones((9, 5), np.float32), np.zeros(9, np.float32)
+    y = np.empty((3, 9), np.float32)
+    sizes = (3, 9, 5, 1, activation, 1, 1, 0, 0)
+    call(kernels.lemurc_linear, x, panels16(w), bias, y, *sizes)
+    assert np.isfinite(y[0]).all() and np.isnan(y[1]).all() and np.isinf(y[2]).all()
