@@ -12,8 +12,7 @@ _ROLES = {
     "layer_norm": ["input", "weight", "bias"],
     "linear": ["input", "weight", "bias"],
     "matmul": ["a", "b", "bias"],
-    "softmax": ["input"],
-    "attention": ["query", "key", "value", "mask"],
+    "conv": ["input", "weight", "bias"],
 }
 """Of the arguments, where the function does not say `lemur.operands`."""
 
@@ -123,6 +122,6 @@ def _argument_number(value: Any) -> int:
 def _plain(attribute: Any) -> Any:
     from iree.compiler import ir
 
-    if isinstance(attribute, ir.ArrayAttr):
-        return [_plain(item) for item in attribute]
+    if isinstance(attribute, (ir.ArrayAttr, ir.DenseI64ArrayAttr)):
+        return [item if isinstance(item, int) else _plain(item) for item in attribute]
     return getattr(attribute, "value", None)

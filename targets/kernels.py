@@ -66,6 +66,36 @@ def linear(found: Composite, activation: int = 0) -> KernelCall | None:
     return KernelCall("linear", operands, found.call.results[0].type, scalars, groups)
 
 
+def conv(found: Composite) -> KernelCall | None:
+    """A plain convolution of images; the artifact stores its weight in groups of filters."""
+    given, attributes = found.operands(), found.attributes
+    x, weight = given["input"], given["weight"]
+    if len(x.type.shape) != 4 or attributes.get("transposed") or attributes.get("groups") != 1:
+        return None
+    if weight_name(weight) is None:
+        return None
+    images, channels, height, width = x.type.shape
+    filters, _, kernel_h, kernel_w = weight.type.shape
+    out_height, out_width = found.result_shape()[2:]
+    bias = given.get("bias")
+    all_panels, all_tiles = -(-out_height * out_width // _PANEL), -(-filters // _ROW_TILE)
+    panels = min(8, _round_up(-(-all_panels // 8), 2))
+    # Where there are few panels of pixels, the filters are divided too.
+    tiles = -(-all_tiles // max(1, min(all_tiles, 8 // -(-all_panels // panels))))
+    sizes = (channels, height, width, filters, out_height, out_width, kernel_h, kernel_w)
+    steps = (*attributes["stride"], *attributes["padding"], *attributes["dilation"])
+    scalars = (*sizes, *steps, int(bias is not None), 0, panels, tiles)
+    groups = (
+        -(-all_panels // panels),
+        -(-all_tiles // tiles),
+        images,
+    )
+    depth = channels * kernel_h * kernel_w
+    grouped = weight_in_layout(weight, "rows6", [all_tiles, depth, _ROW_TILE])
+    operands = (x, grouped, bias if bias is not None else x)
+    return KernelCall("conv", operands, found.call.results[0].type, scalars, groups)
+
+
 def _divide(panels: int, tiles: int) -> tuple[int, int]:
     """Panels and row tiles per workgroup: eight panels fit the cache beside the rows.
 

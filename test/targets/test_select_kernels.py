@@ -152,3 +152,45 @@ def test_a_product_with_a_weight(run_module, kind, weight, uses):
     np.testing.assert_allclose(y[0], activated, rtol=1e-5, atol=1e-5)
     if uses == 2:
         np.testing.assert_allclose(y[1], product, rtol=1e-5, atol=1e-5)
+
+
+def conv_stage(groups: int = 1, transposed: str = "false") -> str:
+    types = "(tensor<2x3x9x9xf32>, tensor<7x3x3x3xf32>) -> tensor<2x7x5x5xf32>"
+    return f"""
+    module @stage0 {{
+      func.func @run(%x: tensor<2x3x9x9xf32>, %w: tensor<7x3x3x3xf32> {{lemur.param = "w"}})
+          -> tensor<2x7x5x5xf32> {{
+        %0 = "func.call"(%x, %w) <{{callee = @conv, no_inline}}> : {types}
+        return %0 : tensor<2x7x5x5xf32>
+      }}
+      func.func private @conv(%x: tensor<2x3x9x9xf32>, %w: tensor<7x3x3x3xf32>)
+          -> tensor<2x7x5x5xf32>
+          attributes {{lemur.composite = "conv", lemur.operands = ["input", "weight"],
+                      lemur.stride = array<i64: 2, 2>, lemur.padding = array<i64: 1, 1>,
+                      lemur.dilation = array<i64: 1, 1>, lemur.groups = {groups} : i64,
+                      lemur.transposed = {transposed}, no_inline}} {{
+        %0 = tensor.empty() : tensor<2x7x5x5xf32>
+        return %0 : tensor<2x7x5x5xf32>
+      }}
+    }}"""
+
+
+@needs_bitcode
+@pytest.mark.skipif(host_architecture() not in (ARCH, "x86-64-v4"), reason="needs AVX2")
+def test_a_convolution(run_module):
+    lowered = lower_to_iree(conv_stage(), select=SelectKernels(ARCH).run)
+    assert lowered.parameters == ("w@rows6",)
+    flags = registry.get("cpu").flags(ARCH, lowered.traits)
+    (module,) = compile_jobs([CompileJob("s", "cpu", ARCH, lowered.bytecode, flags)])
+    assert isinstance(module, bytes), module
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 9, 9), (7, 3, 3, 3)))
+    (y,) = run_module(module, [x], [in_layout({"w": w}, "w@rows6")], "local-sync")
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
+    np.testing.assert_allclose(y, np.einsum("nchwij,fcij->nfhw", windows, w), rtol=1e-4, atol=1e-5)
+
+
+def test_grouped_and_transposed_convolutions_keep_their_reference():
+    assert used(conv_stage(groups=3)) == {}
+    assert used(conv_stage(transposed="true")) == {}
