@@ -59,6 +59,12 @@ def write(
     with _finished_or_absent(target) as temporary:
         if not external_weights or not weights:
             return _Writer(temporary).write(manifest, entries, weights, {})
+        if Path(external_weights).name != external_weights:
+            raise UsageError(
+                f"{external_weights!r} is not a plain file name",
+                code="external-weights",
+                hint="weights lie beside the artifact: give a name without a folder",
+            )
         with _finished_or_absent(target.parent / external_weights) as beside:
             placed, described = _write_beside(beside, weights)
             described["external"] = external_weights

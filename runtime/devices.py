@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from lemurc.errors import DeviceError
+from lemurc.errors import DeviceError, UsageError
 from lemurc.runtime import cpu_features
 from lemurc.runtime.iree_errors import summary, translated
 
@@ -89,6 +89,20 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
                 _opened[key] = _immortal(_create(target, int(number or 0), driver, name))
     description = _describe_cpu() if is_host else str(_query(target)[0][int(number or 0)]["name"])
     return OpenDevice(name, target, description, _opened[key], is_host)
+
+
+def set_cpu_threads(count: int) -> None:
+    """How many threads all CPU devices of this process share; before the first is opened."""
+    from iree.runtime.flags import parse_flags
+
+    with _lock:
+        if any(key.startswith("local-task") for key in _opened):
+            raise UsageError(
+                "the number of CPU threads is fixed once a CPU device is open",
+                code="cpu-threads",
+                hint="set it before the first lemurc.load",
+            )
+        parse_flags(f"--task_topology_group_count={count}")
 
 
 def _create(target: str, number: int, driver: str, name: str) -> Any:

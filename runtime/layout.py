@@ -61,10 +61,20 @@ class _Layout:
                 cell, device = self.homes[reference]
                 if not self.devices[device].is_host:
                     fetches.append(Fetch(cell, device))
+        returned = [
+            reference.removeprefix("param:")
+            for reference in self.function.results
+            if reference.startswith("param:")
+        ]
         return Program(
-            self.function, self.devices, self.operations, fetches, self.homes, len(self.cells),
-            self.artifact,
-        )  # fmt: skip
+            function=self.function,
+            devices=self.devices,
+            operations=self.operations,
+            fetches=fetches,
+            homes=self.homes,
+            cells=len(self.cells),
+            weights={name: self.artifact.weight(name) for name in returned},
+        )
 
     def _new_cell(self, reference: str, device: int) -> int:
         cell = self.cells[reference, device] = len(self.cells)

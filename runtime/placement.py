@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lemurc.errors import DeviceError
 from lemurc.manifest import Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime import cpu_features
-from lemurc.runtime.devices import DRIVERS, Inventory, discover
+from lemurc.runtime.devices import DRIVERS, Inventory, discover, is_software
 
 
 class LemurcWarning(UserWarning):
@@ -73,7 +73,10 @@ def choose(
     excluded: frozenset[str] = frozenset(),
     inventory: Inventory | None = None,
 ) -> Choice:
-    """The first plan whose devices are here, allowed by `wanted`, and not `excluded`."""
+    """The first plan whose devices are here, allowed by `wanted`, and not `excluded`.
+
+    Devices that are software come last unless `wanted` names them.
+    """
     targets = tuple(dict.fromkeys(d.target for plan in manifest.plans for d in plan.devices))
     for name in wanted or ():
         if name.partition(":")[0] not in DRIVERS:
@@ -84,12 +87,16 @@ def choose(
             )
     found = inventory or discover(targets)
     passed_over: list[str] = []
-    for plan in manifest.plans:
-        bound, why = _bind(manifest, plan, found, wanted, excluded)
-        if bound is not None:
-            return Choice(plan, bound, tuple(passed_over))
-        names = ", ".join(device.name for device in plan.devices)
-        passed_over.append(f"the plan for {names}: {why}")
+    slow = frozenset(
+        name for name, text in found.descriptions.items() if is_software(text) and wanted is None
+    )
+    for out in (excluded | slow, excluded) if slow else (excluded,):
+        for plan in manifest.plans:
+            bound, why = _bind(manifest, plan, found, wanted, out)
+            if bound is not None:
+                return Choice(plan, bound, tuple(passed_over))
+            names = ", ".join(device.name for device in plan.devices)
+            passed_over.append(f"the plan for {names}: {why}")
     here = sorted(name for names in found.names.values() for name in names)
     raise DeviceError(
         f"this artifact was compiled for {', '.join(targets) or 'nothing'}, and none of its "
@@ -122,14 +129,20 @@ def _bind(
 ) -> tuple[dict[str, str] | None, str]:
     """The machine's device for each device of the plan, or None and why."""
     bound: dict[str, str] = {}
+    ordinals: Counter[str] = Counter()
     for device in plan.devices:
+        # A plan may call its devices what it likes; the machine's are target:number.
+        preferred = device.name
+        if not re.fullmatch(rf"{device.target}:\d+", preferred):
+            preferred = f"{device.target}:{ordinals[device.target]}"
+        ordinals[device.target] += 1
         free = [
             name
-            for name in _candidates(device.target, device.name, found, wanted)
+            for name in _candidates(device.target, preferred, found, wanted)
             if name not in bound.values() and name not in excluded
         ]
         if not free:
-            return None, _why_not(device.target, device.name, found, wanted, excluded)
+            return None, _why_not(device.target, preferred, found, wanted, excluded)
         bound[device.name] = free[0]
     kinds = {device.name: device.target for device in plan.devices}
     for steps in plan.steps.values():
@@ -151,7 +164,7 @@ def _candidates(
     target: str, name: str, found: Inventory, wanted: Sequence[str] | None
 ) -> list[str]:
     here = list(found.names.get(target, ()))
-    if target in ("cpu", "vmvx") and here and name not in here:
+    if target in ("cpu", "vmvx") and here and ":" in name and name not in here:
         # Logical CPU devices exist as soon as they are asked for.
         here = [name, *here]
     if wanted is None:
@@ -170,13 +183,16 @@ def _why_not(
     wanted: Sequence[str] | None,
     excluded: frozenset[str],
 ) -> str:
+    here = found.names.get(target, ())
+    for candidate in here:
+        if candidate in excluded and is_software(found.descriptions.get(candidate, "")):
+            return f"{candidate} ({found.descriptions[candidate]}) is software, chosen last"
     if name in excluded:
         return f"{name} failed"
     if target in found.why_not:
         return found.why_not[target]
     if wanted is not None and not any(want.partition(":")[0] == target for want in wanted):
         return f"{name} is not among devices={list(wanted)}"
-    here = found.names.get(target, ())
     return f"{name} is not here, only {', '.join(here) or f'no {target}'}"
 
 

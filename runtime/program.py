@@ -9,7 +9,6 @@ import numpy as np
 
 from lemurc.errors import InternalError
 from lemurc.manifest import Function, TensorSpec
-from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.boundary import DeviceTensor
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.iree_errors import translated
@@ -28,7 +27,8 @@ class Program:
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Reference to (cell, device) where its value is computed or first put."""
     cells: int = 0
-    artifact: Artifact | None = None
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
+    """The weights that are results themselves, by name."""
     _idle: list[Workspace] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -74,8 +74,7 @@ class Program:
                 value = call.arrays[int(name)]
                 results.append(value if isinstance(value, DeviceTensor) else np.array(value))
             elif kind == "param":
-                assert self.artifact is not None
-                results.append(self.artifact.weight(name).copy())
+                results.append(self.weights[name].copy())
             elif kind == "state" and reference not in self.homes:
                 assert call.state is not None
                 results.append(call.state.residents[name].array().copy())

@@ -8,6 +8,7 @@ NumPy in, NumPy out; torch tensors in, torch tensors out; DLPack objects in.
 """
 
 import contextlib
+import copy
 import os
 import threading
 import warnings
@@ -186,7 +187,9 @@ class Session:
         twin = Session.__new__(Session)
         with self._serial:
             twin.__dict__.update(self.__dict__)
-            twin._state = self._state.copy() if self._state is not None else None
+            # Closing one session must leave the other its weights.
+            twin.artifact = copy.copy(self.artifact)
+            twin._state = self._state.copy(twin.artifact) if self._state is not None else None
         twin._entries = {name: EntryPoint(twin, name) for name in self.manifest.functions}
         twin._serial = threading.RLock()
         twin._pool = None

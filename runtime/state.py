@@ -70,8 +70,9 @@ class State:
             loaded[name] = Resident(array.dtype, np.array(array, order="C"))
         self.residents = loaded
 
-    def copy(self) -> "State":
+    def copy(self, artifact: Artifact) -> "State":
+        """The same values for another session, with its own hold on the artifact."""
         twin = State.__new__(State)
-        twin._artifact, twin._specs = self._artifact, self._specs
+        twin._artifact, twin._specs = artifact, self._specs
         twin.residents = dict(self.residents)
         return twin

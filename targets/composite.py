@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from lemurc.targets.layouts import laid_out
+
 _ROLES = {
     "gelu": ["input"],
     "layer_norm": ["input", "weight", "bias"],
     "linear": ["input", "weight", "bias"],
     "matmul": ["a", "b", "bias"],
-    "softmax": ["input"],
-    "attention": ["query", "key", "value", "mask"],
+    "conv": ["input", "weight", "bias"],
 }
 """Of the arguments, where the function does not say `lemur.operands`."""
 
@@ -64,14 +65,38 @@ def composite(op: Any, functions: Mapping[str, Any]) -> Composite | None:
     return Composite(attributes["composite"], op, attributes, functions)
 
 
-def is_weight(value: Any) -> bool:
-    """Whether `value` is a weight of the stage: known when it is compiled."""
+def weight_name(value: Any) -> str | None:
+    """The name of the weight that `value` is; None when it is computed or an input."""
     if not _is_argument(value):
-        return False
+        return None
     function = value.owner.owner.operation
     if "arg_attrs" not in function.attributes:
-        return False
-    return "lemur.param" in list(function.attributes["arg_attrs"])[_argument_number(value)]
+        return None
+    attributes = list(function.attributes["arg_attrs"])[_argument_number(value)]
+    return str(attributes["lemur.param"].value) if "lemur.param" in attributes else None
+
+
+def weight_in_layout(weight: Any, layout: str, shape: list[int]) -> Any:
+    """An argument of the stage that is `weight` in a layout of targets/layouts.py."""
+    from iree.compiler import ir
+
+    name = weight_name(weight)
+    assert name is not None
+    wanted = laid_out(name, layout)
+    entry = weight.owner
+    function = entry.owner.operation
+    attributes = list(function.attributes["arg_attrs"])
+    for argument, given in zip(entry.arguments, attributes, strict=True):
+        if "lemur.param" in given and given["lemur.param"].value == wanted:
+            return argument
+    kind = ir.RankedTensorType.get(shape, weight.type.element_type)
+    added = entry.add_argument(kind, ir.Location.unknown())
+    named = ir.DictAttr.get({"lemur.param": ir.StringAttr.get(wanted)})
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes, named])
+    signature = function.attributes["function_type"].value
+    grown = ir.FunctionType.get([*signature.inputs, kind], signature.results)
+    function.attributes["function_type"] = ir.TypeAttr.get(grown)
+    return added
 
 
 def is_static_f32(kind: Any) -> bool:
@@ -97,6 +122,6 @@ def _argument_number(value: Any) -> int:
 def _plain(attribute: Any) -> Any:
     from iree.compiler import ir
 
-    if isinstance(attribute, ir.ArrayAttr):
-        return [_plain(item) for item in attribute]
+    if isinstance(attribute, (ir.ArrayAttr, ir.DenseI64ArrayAttr)):
+        return [item if isinstance(item, int) else _plain(item) for item in attribute]
     return getattr(attribute, "value", None)

@@ -26,7 +26,7 @@ _TARGET = '#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">'
 class KernelCall:
     """`operands` are f32 tensors of static shape; the C name is `lemurc_<kernel>`.
 
-    `workgroups` is one or two numbers; the C function gets as many indices.
+    `workgroups` is one to three numbers; the C function gets as many indices.
     """
 
     kernel: str

@@ -5,9 +5,8 @@ static f32; memory is contiguous, so a kernel sees rows and columns, not ranks.
 """
 
 from math import prod
-from typing import Any
 
-from lemurc.targets.composite import Composite, is_static_f32, is_weight
+from lemurc.targets.composite import Composite, is_static_f32, weight_in_layout, weight_name
 from lemurc.targets.kernel_call import KernelCall
 
 _ROW_TILE, _PANEL = 6, 16
@@ -47,12 +46,12 @@ def layer_norm(found: Composite) -> KernelCall | None:
 
 
 def linear(found: Composite, activation: int = 0) -> KernelCall | None:
-    """A product with a weight, which is packed when the module loads."""
+    """A product with a weight, which the artifact stores in panels."""
     given = found.operands()
     transposed = found.kind == "matmul"
     x, weight = (given["a"], given["b"]) if transposed else (given["input"], given["weight"])
     bias = given.get("bias")
-    if len(weight.type.shape) != 2 or not is_weight(weight) or len(x.type.shape) < 1:
+    if len(weight.type.shape) != 2 or weight_name(weight) is None or len(x.type.shape) < 1:
         return None
     k, n = reversed(weight.type.shape) if not transposed else weight.type.shape
     m = prod(x.type.shape[:-1])
@@ -61,9 +60,40 @@ def linear(found: Composite, activation: int = 0) -> KernelCall | None:
     panels, tiles = _divide(-(-n // _PANEL), -(-m // _ROW_TILE))
     groups = (-(-n // (_PANEL * panels)), -(-m // (_ROW_TILE * tiles)))
     scalars = (m, n, k, int(bias is not None), activation, panels, tiles)
-    packed = _pack(found.call, weight, transposed)
+    layout = "panels16_transposed" if transposed else "panels16"
+    packed = weight_in_layout(weight, layout, [-(-n // _PANEL), k, _PANEL])
     operands = (x, packed, bias if bias is not None else x)
     return KernelCall("linear", operands, found.call.results[0].type, scalars, groups)
+
+
+def conv(found: Composite) -> KernelCall | None:
+    """A plain convolution of images; the artifact stores its weight in groups of filters."""
+    given, attributes = found.operands(), found.attributes
+    x, weight = given["input"], given["weight"]
+    if len(x.type.shape) != 4 or attributes.get("transposed") or attributes.get("groups") != 1:
+        return None
+    if weight_name(weight) is None:
+        return None
+    images, channels, height, width = x.type.shape
+    filters, _, kernel_h, kernel_w = weight.type.shape
+    out_height, out_width = found.result_shape()[2:]
+    bias = given.get("bias")
+    all_panels, all_tiles = -(-out_height * out_width // _PANEL), -(-filters // _ROW_TILE)
+    panels = min(8, _round_up(-(-all_panels // 8), 2))
+    # Where there are few panels of pixels, the filters are divided too.
+    tiles = -(-all_tiles // max(1, min(all_tiles, 8 // -(-all_panels // panels))))
+    sizes = (channels, height, width, filters, out_height, out_width, kernel_h, kernel_w)
+    steps = (*attributes["stride"], *attributes["padding"], *attributes["dilation"])
+    scalars = (*sizes, *steps, int(bias is not None), 0, panels, tiles)
+    groups = (
+        -(-all_panels // panels),
+        -(-all_tiles // tiles),
+        images,
+    )
+    depth = channels * kernel_h * kernel_w
+    grouped = weight_in_layout(weight, "rows6", [all_tiles, depth, _ROW_TILE])
+    operands = (x, grouped, bias if bias is not None else x)
+    return KernelCall("conv", operands, found.call.results[0].type, scalars, groups)
 
 
 def _divide(panels: int, tiles: int) -> tuple[int, int]:
@@ -75,33 +105,6 @@ def _divide(panels: int, tiles: int) -> tuple[int, int]:
     wide = min(panels, 8)
     row_groups = max(1, min(8 // -(-panels // wide), tiles))
     return wide, -(-tiles // row_groups)
-
-
-def _pack(before: Any, weight: Any, transposed: bool) -> Any:
-    """Panels of 16 output columns, [n / 16][k][16], from [n, k] or, transposed, [k, n]."""
-    from iree.compiler import ir
-
-    n, k = weight.type.shape[::-1] if transposed else weight.type.shape
-    kind = ir.RankedTensorType.get([-(-n // _PANEL), k, _PANEL], weight.type.element_type)
-    padding = ir.FloatAttr.get(weight.type.element_type, 0.0)
-    with ir.InsertionPoint(before), before.location:
-        zero = ir.Operation.create(
-            "arith.constant",
-            results=[weight.type.element_type],
-            attributes={"value": padding},
-        )
-        empty = ir.Operation.create("tensor.empty", results=[kind])
-        return ir.Operation.create(
-            "linalg.pack",
-            results=[kind],
-            operands=[weight, empty.result, zero.result],
-            attributes={
-                "inner_dims_pos": ir.DenseI64ArrayAttr.get([1 if transposed else 0]),
-                "outer_dims_perm": ir.DenseI64ArrayAttr.get([1, 0] if transposed else [0, 1]),
-                "static_inner_tiles": ir.DenseI64ArrayAttr.get([_PANEL]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 1, 0]),
-            },
-        ).result
 
 
 def _round_up(number: int, multiple: int) -> int:

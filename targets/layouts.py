@@ -8,18 +8,38 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 MARK = "@"
 PANEL = 16
+ROWS = 6
 
 
 def panels16(weight: Array) -> Array:
     """[N, K] to [ceil(N / 16), K, 16], the last panel padded with zeros."""
-    outputs, depth = weight.shape
-    panels = -(-outputs // PANEL)
-    padded = np.zeros((panels * PANEL, depth), weight.dtype)
-    padded[:outputs] = weight
-    return np.ascontiguousarray(padded.reshape(panels, PANEL, depth).transpose(0, 2, 1))
+    return _interleaved(weight, PANEL)
 
 
-LAYOUTS: dict[str, Callable[[Array], Array]] = {"panels16": panels16}
+def rows6(weight: Array) -> Array:
+    """[F, ...] to [ceil(F / 6), K, 6], where K counts what follows F."""
+    return _interleaved(weight.reshape(len(weight), -1), ROWS)
+
+
+def _interleaved(rows: Array, size: int) -> Array:
+    """Groups of `size` rows, each with its columns side by side."""
+    count, depth = rows.shape
+    groups = -(-count // size)
+    padded = np.zeros((groups * size, depth), rows.dtype)
+    padded[:count] = rows
+    return np.ascontiguousarray(padded.reshape(groups, size, depth).transpose(0, 2, 1))
+
+
+def panels16_transposed(weight: Array) -> Array:
+    """The same from [K, N]."""
+    return panels16(weight.T)
+
+
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "panels16": panels16,
+    "panels16_transposed": panels16_transposed,
+    "rows6": rows6,
+}
 
 
 def laid_out(name: str, layout: str) -> str:

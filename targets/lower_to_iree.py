@@ -99,6 +99,7 @@ def _externalize(module: Any, run: Any) -> tuple[str, ...]:
     if "arg_attrs" not in run.attributes:
         return ()
     entry = run.regions[0].blocks[0]
+    _drop_unread_weights(run)
     names = [
         attributes["lemur.param"].value if "lemur.param" in attributes else None
         for attributes in run.attributes["arg_attrs"]
@@ -126,6 +127,23 @@ def _externalize(module: Any, run: Any) -> tuple[str, ...]:
         for position, kind in enumerate(weights):
             _declare_parameter(f"p{position}", kind)
     return tuple(name for name in names if name is not None)
+
+
+def _drop_unread_weights(run: Any) -> None:
+    """Weights that only a kernel's own layout of them made needless."""
+    from iree.compiler import ir
+
+    entry = run.regions[0].blocks[0]
+    attributes = list(run.attributes["arg_attrs"])
+    signature = run.attributes["function_type"].value
+    inputs = list(signature.inputs)
+    for index in reversed(range(len(attributes))):
+        if "lemur.param" in attributes[index] and not list(entry.arguments[index].uses):
+            entry.erase_argument(index)
+            del attributes[index], inputs[index]
+    run.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+    kept = ir.FunctionType.get(inputs, signature.results)
+    run.attributes["function_type"] = ir.TypeAttr.get(kept)
 
 
 def _declare_parameter(name: str, kind: Any) -> None:

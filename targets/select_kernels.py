@@ -80,6 +80,7 @@ _Replacement = tuple[KernelCall, Composite | None]
 """A kernel call and the composite that it makes needless besides the one it replaces."""
 
 _BUILDERS: dict[str, tuple[str, Callable[[Composite], KernelCall | None]]] = {
+    "conv": ("conv", kernels.conv),
     "gelu": ("gelu", kernels.gelu),
     "layer_norm": ("layer_norm", kernels.layer_norm),
     "linear": ("linear", kernels.linear),

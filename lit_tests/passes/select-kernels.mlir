@@ -1,16 +1,15 @@
 // REQUIRES: cpu-kernels
 // RUN: lemurc opt -p select-kernels{arch=x86-64-v3} --split-input-file %s | filecheck %s
 
-// A linear layer with its activation is one dispatch, on a packed weight.
+// A linear layer with its activation is one dispatch, on a weight in panels.
 // CHECK-LABEL: module @stage0
 // CHECK:         stream.executable private @kernel_linear_0
 // CHECK:           #hal.executable.object<{path = "linear.bc"
 // CHECK:           stream.executable.export public @kernel_linear_0
 // CHECK:           call @lemurc_linear
-// CHECK-LABEL:   func.func @run(
-// CHECK:           [[P:%.+]] = linalg.pack %{{.+}} padding_value({{.*}}) {{.*}}inner_tiles = [16]
-// CHECK-SAME:        tensor<20x8xf32> -> tensor<2x8x16xf32>
-// CHECK-NEXT:      [[Y:%.+]] = flow.dispatch @kernel_linear_0::@kernel_linear_0({{%.+}}, [[P]],
+// CHECK:         func.func @run([[X:%[a-z0-9]+]]: tensor<4x8xf32>,
+// CHECK-SAME:      [[P:%[a-z0-9]+]]: tensor<2x8x16xf32> {lemur.param = "w@panels16"})
+// CHECK-NEXT:      [[Y:%.+]] = flow.dispatch @kernel_linear_0::@kernel_linear_0([[X]], [[P]],
 // CHECK-NEXT:      return [[Y]]
 module @stage0 {
   func.func @run(%x: tensor<4x8xf32>, %w: tensor<20x8xf32> {lemur.param = "w"},

@@ -95,6 +95,23 @@ def test_devices_can_be_numbered(lab, stage):
         np.testing.assert_array_equal(loaded(X), 2 * X)
 
 
+def test_plans_may_name_their_devices_freely(lab, stage):
+    stages = {
+        "a": stage(("input:0", "input:0"), ("v0",), ADD),
+        "b": stage(("v0", "input:0"), ("v1",), ADD),
+    }
+
+    def edit(manifest):
+        plan = manifest.plans[0]
+        named = tuple(Device(device.name, "cpu") for device in plan.devices)
+        return dataclasses.replace(manifest, plans=(dataclasses.replace(plan, devices=named),))
+
+    path = lab.write("names", stages, [{"a": "cpu", "b": "little"}], ["v1"], edit=edit)
+    with lemurc.load(path) as loaded:
+        assert loaded.devices == ("cpu:0", "cpu:1")
+        np.testing.assert_array_equal(loaded(X), 3 * X)
+
+
 @pytest.mark.parametrize(
     "archs, taken",
     [

@@ -218,3 +218,13 @@ assert not any(m.partition('.')[0] in ('torch', 'torch_mlir') or m.startswith('i
 """
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_weight_as_a_result(lab, stage):
+    add = stage(("input:0",), ("v0",), ADD, ("w",))
+    path = lab.write("param", {"s": add}, [{"s": "cpu:0"}], ["param:w", "v0"], weights={"w": W})
+    with lemurc.load(path) as session:
+        weight, _ = session(X)
+        weight[:] = 0
+        np.testing.assert_array_equal(session(X)[0], W)
+        np.testing.assert_array_equal(session(X)[1], X + W)

@@ -53,6 +53,8 @@ def test_a_copy_goes_its_own_way(counter):
     np.testing.assert_array_equal(twin.main(X), 3 * X)
     session.close()
     np.testing.assert_array_equal(twin(X), 4 * X)
+    twin.reset()
+    np.testing.assert_array_equal(twin(X), X)
     twin.close()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lemurc.targets.cpu import host_architecture
+from lemurc.targets.layouts import panels16, rows6
 
 pytest.importorskip("ziglang")
 pytestmark = pytest.mark.skipif(
@@ -126,3 +127,92 @@ def test_layer_norm_of_what_is_not_finite_spoils_its_row_alone(kernels, bad, pos
     call(kernels.lemurc_layer_norm, x, x, x, y, 1e-5, 3, 17, 0, 0, 3, 0)
     assert np.isnan(y[1]).all()
     assert np.isfinite(y[[0, 2]]).all()
+
+
+ACTIVATIONS = {0: lambda v: v, 1: lambda v: np.maximum(v, 0), 2: exact_gelu}
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 6, 7, 13])
+@pytest.mark.parametrize("n", [1, 7, 8, 16, 17, 40])
+@pytest.mark.parametrize("k", [1, 3, 64, 641, 1300])
+def test_linear(kernels, m, n, k):
+    rng = np.random.default_rng(m * n * k)
+    x, w = (rng.normal(0, 1, shape).astype(np.float32) for shape in ((m, k), (n, k)))
+    x, bias = unaligned(x), unaligned(rng.normal(0, 1, n).astype(np.float32))
+    activation, has_bias = (m + n + k) % 3, (m + n) % 2
+    panels, tiles = 2, 1
+    y = Guarded((m, n))
+    for column in range(-(-n // (16 * panels))):
+        for row in range(-(-m // (6 * tiles))):
+            sizes = (m, n, k, has_bias, activation, panels, tiles, column, row)
+            call(kernels.lemurc_linear, x, unaligned(panels16(w)), bias, y.array, *sizes)
+    exact = x.astype(np.float64) @ w.T.astype(np.float64) + (bias if has_bias else 0)
+    error = np.abs(y.check() - ACTIVATIONS[activation](exact))
+    assert np.max(error) < 4e-6 * math.sqrt(k)
+
+
+@pytest.mark.parametrize("activation", [0, 1, 2])
+def test_linear_hands_on_what_is_not_finite(kernels, activation):
+    x = np.ones((3, 5), np.float32)
+    x[1, 2], x[2, 0] = np.nan, np.inf
+    w, bias = np.ones((9, 5), np.float32), np.zeros(9, np.float32)
+    y = np.empty((3, 9), np.float32)
+    sizes = (3, 9, 5, 1, activation, 1, 1, 0, 0)
+    call(kernels.lemurc_linear, x, panels16(w), bias, y, *sizes)
+    assert np.isfinite(y[0]).all() and np.isnan(y[1]).all() and np.isinf(y[2]).all()
+
+
+CONVOLUTIONS = [
+    # channels, height, width, filters, kernel, stride, padding, dilation
+    (1, 1, 1, 1, (1, 1), (1, 1), (0, 0), (1, 1)),
+    (3, 9, 11, 7, (3, 3), (1, 1), (1, 1), (1, 1)),
+    (4, 20, 37, 6, (3, 3), (1, 1), (1, 1), (1, 1)),
+    (2, 8, 8, 13, (5, 3), (2, 1), (2, 0), (1, 2)),
+    (5, 13, 13, 7, (3, 3), (3, 3), (2, 2), (2, 2)),
+    (3, 7, 5, 12, (1, 1), (1, 1), (0, 0), (1, 1)),
+    (90, 7, 7, 14, (3, 3), (1, 1), (1, 1), (1, 1)),
+    (2, 4, 40, 3, (7, 7), (1, 1), (6, 6), (1, 1)),
+]
+
+
+def exact_conv(x, w, stride, padding, dilation):
+    x = np.pad(x.astype(np.float64), ((0, 0), *((p, p) for p in padding)))
+    filters, _, rows, columns = w.shape
+    height, width = (
+        (x.shape[axis + 1] - dilation[axis] * (w.shape[axis + 2] - 1) - 1) // stride[axis] + 1
+        for axis in range(2)
+    )
+    y = np.zeros((filters, height, width))
+    for i in range(rows):
+        for j in range(columns):
+            top, left = i * dilation[0], j * dilation[1]
+            part = x[:, top :: stride[0], left :: stride[1]][:, :height, :width]
+            y += np.einsum("fc,chw->fhw", w[:, :, i, j].astype(np.float64), part)
+    return y
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("has_bias", [0, 1])
+def test_conv(kernels, case, has_bias):
+    channels, height, width, filters, kernel, stride, padding, dilation = case
+    rng = np.random.default_rng(sum(case[:4]))
+    x = rng.normal(0, 1, (2, channels, height, width)).astype(np.float32)
+    w = rng.normal(0, 1, (filters, channels, *kernel)).astype(np.float32)
+    bias = rng.normal(0, 1, filters).astype(np.float32)
+    exact = np.stack([exact_conv(image, w, stride, padding, dilation) for image in x])
+    exact += has_bias * bias.astype(np.float64)[:, None, None]
+    out = exact.shape[2:]
+    panels, tiles = 2, 1
+    y = Guarded(exact.shape)
+    for image in range(2):
+        for pixels in range(-(-out[0] * out[1] // (16 * panels))):
+            for group in range(-(-filters // (6 * tiles))):
+                sizes = (channels, height, width, filters, *out, *kernel)
+                steps = (*stride, *padding, *dilation)
+                work = (has_bias, 1, panels, tiles, pixels, group, image)
+                packed = unaligned(rows6(w))
+                call(
+                    kernels.lemurc_conv, unaligned(x), packed, bias, y.array, *sizes, *steps, *work
+                )
+    depth = channels * kernel[0] * kernel[1]
+    assert np.max(np.abs(y.check() - np.maximum(exact, 0))) < 4e-6 * math.sqrt(depth)

@@ -8,6 +8,7 @@ pytest.importorskip("iree.compiler")
 from lemurc.targets import registry
 from lemurc.targets.compile import CompileJob, compile_jobs
 from lemurc.targets.cpu import host_architecture, library
+from lemurc.targets.layouts import in_layout
 from lemurc.targets.lower_to_iree import lower_to_iree
 from lemurc.targets.select_kernels import SelectKernels
 
@@ -97,3 +98,99 @@ def test_other_architectures_have_no_kernels():
 def test_without_bitcode_a_stage_compiles_as_before(monkeypatch):
     monkeypatch.setattr(library, "bitcode", lambda arch, kernel: None)
     assert used(STAGE) == {}
+
+
+def product_stage(kind: str, weight: str, uses: int = 1) -> str:
+    """x @ weight + bias, then GELU; `uses` readers of the product."""
+    roles = {"linear": "input weight bias", "matmul": "a b bias"}[kind].split()
+    named = ", ".join(f'"{role}"' for role in roles)
+    shapes = f"(tensor<2x5x33xf32>, tensor<{weight}xf32>, tensor<20xf32>) -> tensor<2x5x20xf32>"
+    result = "%1, %0" if uses == 2 else "%1"
+    types = ", ".join(["tensor<2x5x20xf32>"] * uses)
+    return f"""
+    module @stage0 {{
+      func.func @run(%x: tensor<2x5x33xf32>, %w: tensor<{weight}xf32> {{lemur.param = "w"}},
+                     %b: tensor<20xf32> {{lemur.param = "b"}}) -> ({types}) {{
+        %0 = "func.call"(%x, %w, %b) <{{callee = @product, no_inline}}> : {shapes}
+        %1 = "func.call"(%0) <{{callee = @gelu, no_inline}}>
+          : (tensor<2x5x20xf32>) -> tensor<2x5x20xf32>
+        return {result} : {types}
+      }}
+      func.func private @product(%x: tensor<2x5x33xf32>, %w: tensor<{weight}xf32>,
+                                 %b: tensor<20xf32>) -> tensor<2x5x20xf32>
+          attributes {{lemur.composite = "{kind}", lemur.operands = [{named}], no_inline}} {{
+        %0 = tensor.empty() : tensor<2x5x20xf32>
+        return %0 : tensor<2x5x20xf32>
+      }}
+      func.func private @gelu(%x: tensor<2x5x20xf32>) -> tensor<2x5x20xf32>
+          attributes {{lemur.composite = "gelu", lemur.approximate = "none", no_inline}} {{
+        return %x : tensor<2x5x20xf32>
+      }}
+    }}"""
+
+
+@needs_bitcode
+@pytest.mark.skipif(host_architecture() not in (ARCH, "x86-64-v4"), reason="needs AVX2")
+@pytest.mark.parametrize(("kind", "weight"), [("linear", "20x33"), ("matmul", "33x20")])
+@pytest.mark.parametrize("uses", [1, 2])
+def test_a_product_with_a_weight(run_module, kind, weight, uses):
+    kernels = SelectKernels(ARCH)
+    lowered = lower_to_iree(product_stage(kind, weight, uses), select=kernels.run)
+    assert kernels.used == ({"linear": 1} if uses == 1 else {"linear": 1, "gelu": 1})
+    layout = "panels16" if kind == "linear" else "panels16_transposed"
+    assert lowered.parameters == ("b", f"w@{layout}")
+    flags = registry.get("cpu").flags(ARCH, lowered.traits)
+    (module,) = compile_jobs([CompileJob("s", "cpu", ARCH, lowered.bytecode, flags)])
+    assert isinstance(module, bytes), module
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(s).astype(np.float32) for s in ((2, 5, 33), (20, 33), 20))
+    weights = {"w": w if kind == "linear" else np.ascontiguousarray(w.T), "b": b}
+    given = [in_layout(weights, name) for name in lowered.parameters]
+    y = run_module(module, [x], given, "local-sync", uses)
+    product = x.astype(np.float64) @ w.T + b
+    activated = product * (1 + np.vectorize(math.erf)(product / math.sqrt(2))) / 2
+    np.testing.assert_allclose(y[0], activated, rtol=1e-5, atol=1e-5)
+    if uses == 2:
+        np.testing.assert_allclose(y[1], product, rtol=1e-5, atol=1e-5)
+
+
+def conv_stage(groups: int = 1, transposed: str = "false") -> str:
+    types = "(tensor<2x3x9x9xf32>, tensor<7x3x3x3xf32>) -> tensor<2x7x5x5xf32>"
+    return f"""
+    module @stage0 {{
+      func.func @run(%x: tensor<2x3x9x9xf32>, %w: tensor<7x3x3x3xf32> {{lemur.param = "w"}})
+          -> tensor<2x7x5x5xf32> {{
+        %0 = "func.call"(%x, %w) <{{callee = @conv, no_inline}}> : {types}
+        return %0 : tensor<2x7x5x5xf32>
+      }}
+      func.func private @conv(%x: tensor<2x3x9x9xf32>, %w: tensor<7x3x3x3xf32>)
+          -> tensor<2x7x5x5xf32>
+          attributes {{lemur.composite = "conv", lemur.operands = ["input", "weight"],
+                      lemur.stride = array<i64: 2, 2>, lemur.padding = array<i64: 1, 1>,
+                      lemur.dilation = array<i64: 1, 1>, lemur.groups = {groups} : i64,
+                      lemur.transposed = {transposed}, no_inline}} {{
+        %0 = tensor.empty() : tensor<2x7x5x5xf32>
+        return %0 : tensor<2x7x5x5xf32>
+      }}
+    }}"""
+
+
+@needs_bitcode
+@pytest.mark.skipif(host_architecture() not in (ARCH, "x86-64-v4"), reason="needs AVX2")
+def test_a_convolution(run_module):
+    lowered = lower_to_iree(conv_stage(), select=SelectKernels(ARCH).run)
+    assert lowered.parameters == ("w@rows6",)
+    flags = registry.get("cpu").flags(ARCH, lowered.traits)
+    (module,) = compile_jobs([CompileJob("s", "cpu", ARCH, lowered.bytecode, flags)])
+    assert isinstance(module, bytes), module
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 9, 9), (7, 3, 3, 3)))
+    (y,) = run_module(module, [x], [in_layout({"w": w}, "w@rows6")], "local-sync")
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
+    np.testing.assert_allclose(y, np.einsum("nchwij,fcij->nfhw", windows, w), rtol=1e-4, atol=1e-5)
+
+
+def test_grouped_and_transposed_convolutions_keep_their_reference():
+    assert used(conv_stage(groups=3)) == {}
+    assert used(conv_stage(transposed="true")) == {}

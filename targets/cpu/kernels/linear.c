@@ -5,14 +5,8 @@
 // cut into blocks of at most DEPTH, so that a panel's block stays in the cache while all
 // rows pass by; partial sums wait in y.
 //
-// activation: 0 none, 1 ReLU, 2 GELU (erf). Without `has_bias` the bias is not read.
+// Without `has_bias` the bias is not read.
 #include "gemm.h"
-
-INLINE __m256 activate(__m256 v, i64 activation) {
-  if (activation == 1) return _mm256_max_ps(_mm256_setzero_ps(), v);  // hands NaN on
-  if (activation == 2) return gelu8(v);
-  return v;
-}
 
 void lemurc_linear(const float *x, i64 x_offset, const float *w, i64 w_offset, const float *bias,
                    i64 bias_offset, float *y, i64 y_offset, i64 m, i64 n, i64 k, i64 has_bias,
