@@ -30,6 +30,7 @@ from lemurc.passes.fuse_groups import form_groups
 from lemurc.passes.graph import Graph
 from lemurc.passes.legality import Functions, Legality, path_of, why_illegal
 from lemurc.passes.stage_groups import stage_edges, topological
+from lemurc.passes.unused import is_used
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,9 @@ def _outline_all(
     waiting = [graph.nodes[index] for group in groups for index in group]
     for op in sorted(waiting, key=_position(graph), reverse=True):
         op.erase()
+    for index in reversed(range(len(graph.nodes))):
+        if graph.free[index] and not is_used(graph.nodes[index]):
+            graph.nodes[index].erase()
 
 
 def _position(graph: Graph) -> Callable[[ir.Operation], int]:

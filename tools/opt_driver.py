@@ -14,6 +14,7 @@ from lemurc.passes.base import PassError
 from lemurc.passes.manager import Instruments, run_pipeline
 from lemurc.passes.textual import Step
 from lemurc.passes.verify_lemur import InvalidModule, VerifyLemur
+from lemurc.tools import iree_steps
 from lemurc.tools.expected import Diagnostic, mismatches
 from lemurc.tools.opt import split
 
@@ -24,12 +25,13 @@ class Driver:
     def __init__(self, options: argparse.Namespace, name: str) -> None:
         self._options = options
         self._name = name
+        self._iree: list[str] = []
         self._seen: list[Diagnostic] = []
 
     def run(self, source: bytes) -> tuple[str, int]:
         """What to print, and the exit status."""
-        pipeline = textual.parse(self._options.pipeline)
-        if not self._options.no_verify:
+        pipeline, self._iree = iree_steps.split(textual.parse(self._options.pipeline))
+        if not self._options.no_verify and not self._iree:  # a lone stage has rules of its own
             pipeline.append(VerifyLemur())
         instruments = Instruments(
             verify_each=self._options.verify_each,
@@ -65,6 +67,8 @@ class Driver:
         except LemurcError as error:
             self._record_failure(error)
             return None
+        if self._iree:
+            return iree_steps.run(module.operation.get_asm(print_generic_op_form=True), self._iree)
         asm: str = module.operation.get_asm(enable_debug_info=self._options.print_locations)
         return asm if asm.endswith("\n") else asm + "\n"
 
