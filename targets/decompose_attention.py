@@ -9,15 +9,15 @@ multiplied as they are and summed in f32, as matrix units do. `lower-to-iree` in
 the new functions; it cannot inline `tm_tensor.attention`. Runs on one stage before it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lemurc.targets.linalg_text import Body, Tensor, declare
+from lemurc.targets.linalg_text import Body, Tensor, call, declare, operations
 
+ATTENTION = "tm_tensor.attention"
 NAME = "attention_parts"
 _LOWEST = {"f32": "0xFF800000", "f64": "0xFFF0000000000000"}
-_BATCH = "abcdefgh"
+BATCH = "abcdefgh"
 
 
 def decompose_attention(module: Any) -> None:
@@ -25,22 +25,16 @@ def decompose_attention(module: Any) -> None:
     from iree.compiler import ir
 
     functions: dict[_Attention, str] = {}
-    for op in list(_attentions(module)):
+    for op in list(operations(module, ATTENTION)):
         found = _read(op)
         if found is None:
             continue
         if found not in functions:
             functions[found] = f"{NAME}_{len(functions)}"
             declare(module, found.function(functions[found]))
-        call = ir.Operation.create(
-            "func.call",
-            results=[op.results[0].type],
-            operands=list(op.operands)[:-1],
-            attributes={"callee": ir.FlatSymbolRefAttr.get(functions[found])},
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
-        op.results[0].replace_all_uses_with(call.results[0])
+        with ir.InsertionPoint(op):
+            parts = call(functions[found], list(op.operands)[:-1], op.results[0].type, op.location)
+        op.results[0].replace_all_uses_with(parts)
         op.erase()
 
 
@@ -79,8 +73,9 @@ class _Attention:
             [p], row, scores, [f"%t = arith.addf %x, %acc : {wide}"], start="%zero"
         )
         if value.element != wide:
-            p = code.generic([p], scores, scores, ["%t = arith.addf %x, %zero : f32"], value.element)
-        y = code.contract(p, "%value", out, f"{batch}men")
+            p = code.generic([p], scores, scores, ["%t = arith.mulf %x, %one : f32"], value.element)
+        # Fused with the exponential, IREE's packing of p for data tiling fails to compile.
+        y = code.contract(code.barrier(p), "%value", out, f"{batch}men")
         quotient = [
             f"%none = arith.cmpf oeq, %y, %zero : {wide}",
             f"%sum = arith.select %none, %one, %y : {wide}",
@@ -102,23 +97,14 @@ def _masked(mask: str, wide: str) -> list[str]:
     return [f"%m = arith.extf %y : {mask} to {wide}", f"%t = arith.addf %x, %m : {wide}"]
 
 
-def _attentions(op: Any) -> Iterator[Any]:
-    for region in op.regions:
-        for block in region.blocks:
-            for child in block.operations:
-                if child.operation.name == "tm_tensor.attention":
-                    yield child.operation
-                yield from _attentions(child.operation)
-
-
 def _read(op: Any) -> _Attention | None:
     """None for what no model makes: a head of unknown width, a mask of integers."""
     *inputs, _ = op.operands
-    batch = _BATCH[: len(inputs[0].type.shape) - 2]
+    batch = BATCH[: len(inputs[0].type.shape) - 2]
     axes = (f"{batch}md", f"{batch}nd", f"{batch}ne", f"{batch}mn")
     names = ("%query", "%key", "%value", "%mask")
     operands = tuple(
-        Tensor(name, letters, _sizes(value.type), str(value.type.element_type))
+        Tensor.of(name, letters, value)
         for name, letters, value in zip(names, axes, inputs, strict=False)
     )
     width = operands[0].sizes[-1]
@@ -127,9 +113,3 @@ def _read(op: Any) -> _Attention | None:
         return None
     scale = op.attributes["scale"].value if "scale" in op.attributes else width**-0.5
     return _Attention(operands, float(scale))
-
-
-def _sizes(kind: Any) -> tuple[int | None, ...]:
-    return tuple(
-        None if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank)
-    )

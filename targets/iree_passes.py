@@ -9,6 +9,8 @@ from typing import Any
 
 from lemurc.errors import UsageError
 from lemurc.targets import lower_to_iree
+from lemurc.targets.decompose_attention import decompose_attention
+from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.select_kernels import SelectKernels
 
 Step = Callable[[Any], object]
@@ -22,7 +24,20 @@ def _select(arch: str = "x86-64-v3") -> Step:
     return SelectKernels(arch).run
 
 
-IREE_PASSES: dict[str, Callable[..., Step]] = {"lower-to-iree": _lower, "select-kernels": _select}
+def _decompose_attention() -> Step:
+    return decompose_attention
+
+
+def _guard_attention() -> Step:
+    return guard_attention
+
+
+IREE_PASSES: dict[str, Callable[..., Step]] = {
+    "decompose-attention": _decompose_attention,
+    "guard-attention": _guard_attention,
+    "lower-to-iree": _lower,
+    "select-kernels": _select,
+}
 
 
 def run_text(pipeline: str, source: str) -> str:

@@ -4,8 +4,8 @@ Parsing text is how this package makes operations with regions: IREE's bindings 
 them only one block argument at a time.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -17,6 +17,16 @@ class Tensor:
     axes: str
     sizes: tuple[int | None, ...]
     element: str
+
+    @classmethod
+    def of(cls, name: str, axes: str, value: Any) -> "Tensor":
+        """The operand `value`, under a name of its own."""
+        kind = value.type
+        sizes = tuple(
+            None if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis)
+            for axis in range(kind.rank)
+        )
+        return cls(name, axes, sizes, str(kind.element_type))
 
     def type(self) -> str:
         sizes = ("?" if size is None else str(size) for size in self.sizes)
@@ -98,6 +108,18 @@ class Body:
         ]
         return self.generic([left, right], result, loops, body, start="%zero")
 
+    def barrier(self, name: str) -> str:
+        """`name` itself, as a tensor that IREE computes on its own.
+
+        One of dynamic size is not held back: IREE loses track of its dimensions.
+        """
+        if None in self.tensors[name].sizes:
+            return name
+        made = replace(self.tensors[name], name=f"%v{len(self.tensors)}")
+        self.tensors[made.name] = made
+        self.lines.append(f"{made.name} = util.optimization_barrier {name} : {made.type()}")
+        return made.name
+
     def function(self, name: str, result: str, constants: Sequence[str]) -> str:
         """The whole as a private function that returns `result`."""
         arguments = ", ".join(f"{x.name}: {x.type()}" for x in self.operands)
@@ -132,3 +154,24 @@ def declare(module: Any, text: str) -> None:
     found = parsed.body.operations[0].operation
     found.detach_from_parent()
     ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]).insert(found)
+
+
+def call(name: str, operands: Sequence[Any], kind: Any, location: Any) -> Any:
+    """The value of a new call of `name`, at the insertion point."""
+    from iree.compiler import ir
+
+    callee = ir.FlatSymbolRefAttr.get(name)
+    made = ir.Operation.create(
+        "func.call", results=[kind], operands=operands, attributes={"callee": callee}, loc=location
+    )
+    return made.result
+
+
+def operations(op: Any, name: str) -> Iterator[Any]:
+    """Every operation called `name` inside `op`."""
+    for region in op.regions:
+        for block in region.blocks:
+            for child in block.operations:
+                if child.operation.name == name:
+                    yield child.operation
+                yield from operations(child.operation, name)

@@ -205,8 +205,9 @@ def _traits(module: Any) -> StageTraits:
         if op.name == "func.func" and "lemur.composite" in op.attributes
     }
     composites: Counter[str] = Counter()
-    wide = False
+    wide = dynamic = False
     for op in _walk(module):
+        dynamic = dynamic or any("?" in str(result.type) for result in op.results)
         if op.name == "func.call":
             kind = kinds.get(op.attributes["callee"].value)
             composites.update([kind] if kind else [])
@@ -214,7 +215,7 @@ def _traits(module: Any) -> StageTraits:
             value = str(op.attributes["value"].type)
             if value.endswith(_WIDE_ELEMENTS):
                 wide = wide or "dense_resource" in str(op.attributes["value"])
-    return StageTraits(dict(sorted(composites.items())), wide)
+    return StageTraits(dict(sorted(composites.items())), wide, dynamic)
 
 
 def _top_level(module: Any) -> list[Any]:

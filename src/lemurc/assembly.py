@@ -209,7 +209,7 @@ def _compile(
     jobs = []
     for name, ir in inputs:
         target = get(ir.target)
-        traits = StageTraits(ir.composites, ir.wide_resources)
+        traits = StageTraits(ir.composites, ir.wide_resources, ir.dynamic)
         flags = target.flags(ir.arch, traits, tuned=not careful)
         flags += target.retry if careful else ()
         jobs.append(CompileJob(name, ir.target, ir.arch, (folder / ir.file).read_bytes(), flags))

@@ -73,6 +73,7 @@ class IreeInput:
     parameters: tuple[str, ...]
     composites: dict[str, int]
     wide_resources: bool
+    dynamic: bool = False
 
 
 @dataclass(frozen=True)
@@ -311,12 +312,14 @@ def _lower_stage(
 ) -> LoweredStage:
     from lemurc.targets.lower_to_iree import lower_to_iree
     from lemurc.targets.registry import get
+    from lemurc.targets.stage_passes import stage_passes
 
     inputs = []
     for arch in archs:
         if arch.target not in targets and not arch.always:
             continue
-        lowered = lower_to_iree(source.bytecode, select=get(arch.target).kernels(arch.arch))
+        select = stage_passes(get(arch.target), arch.arch)
+        lowered = lower_to_iree(source.bytecode, select=select)
         name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
         (folder / name).write_bytes(lowered.bytecode)
         traits = lowered.traits
@@ -328,6 +331,7 @@ def _lower_stage(
                 parameters=lowered.parameters,
                 composites=dict(traits.composites),
                 wide_resources=traits.wide_resources,
+                dynamic=traits.dynamic,
             )
         )
     return LoweredStage(source.inputs, source.outputs, source.cost, source.ops, tuple(inputs))

@@ -12,6 +12,7 @@ pytest.importorskip("iree.compiler")
 from lemurc.targets import registry
 from lemurc.targets.compile import CompileJob, compile_jobs
 from lemurc.targets.decompose_attention import decompose_attention
+from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.lower_to_iree import lower_to_iree
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f64": np.float64}
@@ -123,3 +124,16 @@ def test_what_it_cannot_do_is_left_to_iree():
     q, k, v = draw("f32", (1, 4, 8), (1, 6, 8), (1, 6, 8))
     text = attention_stage(q, k, v).replace("1x4x8", "1x4x?").replace("1x6x8", "1x6x?")
     assert b"tm_tensor" in lower_to_iree(text, select=decompose_attention).bytecode
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_fused_attention_is_guarded_where_nothing_is_seen(run_module, kind):
+    q, k, v, bias = draw("f32", (2, 4, 8), (2, 6, 8), (2, 6, 8), (2, 4, 6))
+    bias[1, 2] = -np.inf
+    mask = bias if kind == "float" else ~np.isinf(bias)
+    lowered = lower_to_iree(attention_stage(q, k, v, mask), select=guard_attention)
+    assert b"tm_tensor" in lowered.bytecode
+    flags = registry.get("cpu").flags("x86-64", lowered.traits)
+    (module,) = compile_jobs([CompileJob("s", "cpu", "x86-64", lowered.bytecode, flags)])
+    (y,) = run_module(module, [q, k, v, mask, np.zeros_like(q)], [], "local-sync")
+    np.testing.assert_allclose(y, expected(q, k, v, mask), rtol=0, atol=3e-6)
