@@ -12,6 +12,7 @@ from lemurc.targets import lower_to_iree
 from lemurc.targets.decompose_attention import decompose_attention
 from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.select_kernels import SelectKernels
+from lemurc.targets.unpack_weights import UnpackWeights
 
 Step = Callable[[Any], object]
 
@@ -32,11 +33,16 @@ def _guard_attention() -> Step:
     return guard_attention
 
 
+def _unpack(weights: str = "") -> Step:
+    return UnpackWeights(tuple(weights.split("+"))).run
+
+
 IREE_PASSES: dict[str, Callable[..., Step]] = {
     "decompose-attention": _decompose_attention,
     "guard-attention": _guard_attention,
     "lower-to-iree": _lower,
     "select-kernels": _select,
+    "unpack-weights": _unpack,
 }
 
 

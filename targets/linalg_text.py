@@ -85,7 +85,8 @@ class Body:
         scalars = ", ".join(f"{name}: {x.element}" for name, x in entries)
         narrow = made.element != self.wide
         self.lines += [
-            f"{made.name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}",
+            f"{made.name} = linalg.generic",
+            f"{{indexing_maps = [{maps}], iterator_types = [{kinds}]}}",
             f"ins({', '.join(inputs)} : {', '.join(x.type() for x in given)})"
             f" outs({out} : {made.type()}) {{",
             f"^bb0({scalars}, %acc: {made.element}):",

@@ -75,7 +75,7 @@ def lower(module: Any) -> tuple[str, ...]:
     from iree.compiler import ir
     from iree.compiler.passmanager import PassManager
 
-    run = _entry_point(module)
+    run = entry_point(module)
     parameters = _externalize(module, run)
     for op in _walk(module):
         _strip(op)
@@ -86,7 +86,8 @@ def lower(module: Any) -> tuple[str, ...]:
     return parameters
 
 
-def _entry_point(module: Any) -> Any:
+def entry_point(module: Any) -> Any:
+    """The function a stage is run by."""
     for op in _top_level(module):
         if op.name == "func.func" and op.attributes["sym_name"].value == ENTRY_POINT:
             return op

@@ -48,7 +48,7 @@ def with_verification_arch(archs: Sequence[TargetArch]) -> list[TargetArch]:
 
     host = host_architecture()
     kept = [arch for arch in archs if (arch.target, arch.arch) != ("cpu", host)]
-    return [*kept, TargetArch("cpu", host, always=True)]
+    return [*kept, TargetArch("cpu", host, always=True, stored=len(kept) < len(archs))]
 
 
 def build(
