@@ -109,9 +109,7 @@ def _build(graph: torch.fx.Graph, node: torch.fx.Node, groups: list[Group]) -> t
             if len(before) > 1:
                 value = call(torch.ops.aten.flatten.using_ints, before.start, before.stop - 1)
             if len(after) > 1:
-                sizes = [
-                    targets[at] if isinstance(targets[at], int) else given[at] for at in after
-                ]
+                sizes = [targets[at] if isinstance(targets[at], int) else given[at] for at in after]
                 value = call(torch.ops.aten.unflatten.int, before.start, sizes)
     return value
 

@@ -3,7 +3,7 @@
 from torch_mlir import ir
 
 from lemurc.passes.outline import Arguments, Cloned, clone
-from lemurc.passes.torch_constants import constant, defining, shape
+from lemurc.passes.torch_constants import constant, shape
 from lemurc.passes.torch_match import Refused, made_by, number, used_once
 from lemurc.passes.torch_rewriter import Rewriter
 

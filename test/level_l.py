@@ -45,9 +45,7 @@ class LoweredFunction:
     def __init__(self, program: Program, folder: Path, entry_point: str = "main") -> None:
         module = lower(program)
         function = next(
-            op
-            for op in module.body.operations
-            if op.attributes["sym_name"].value == entry_point
+            op for op in module.body.operations if op.attributes["sym_name"].value == entry_point
         )
         self._weights = program.weights
         self.state = {name: program.weights[name] for name in program.state}
@@ -89,12 +87,13 @@ def _plain(module: ir.Module) -> str:
 
     with module.context:
         module.operation.walk(strip)
-        PassManager.parse("builtin.module(inline,symbol-dce,canonicalize,cse)").run(module.operation)
+        PassManager.parse("builtin.module(inline,symbol-dce,canonicalize,cse)").run(
+            module.operation
+        )
     return str(module)
 
 
 def _compiled(text: str, folder: Path, entry_point: str) -> Any:
-    import iree.compiler.tools
     import iree.runtime as rt
 
     source, binary = folder / "module.mlir", folder / "module.vmfb"
@@ -110,9 +109,7 @@ def _compiled(text: str, folder: Path, entry_point: str) -> Any:
         "--iree-llvmcpu-target-cpu=host",
         "--iree-opt-level=O0",
     ]
-    process = subprocess.Popen(
-        command, start_new_session=True, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     try:
         _, errors = process.communicate(timeout=_COMPILE_SECONDS)
     except subprocess.TimeoutExpired:

@@ -72,7 +72,10 @@ def test_pinned_to_cpu_and_vulkan(name: str, check: Any) -> None:
     )
     assert devices_of(result) == {"cpu", "vulkan"}
     assert {row.device for row in session.placement["main"].devices} == {"cpu:0", "vulkan:0"}
-    assert {v.target: v.status for v in result.verdicts} == {"cpu": "verified", "vulkan": "verified"}
+    assert {v.target: v.status for v in result.verdicts} == {
+        "cpu": "verified",
+        "vulkan": "verified",
+    }
 
 
 @pytest.mark.vulkan
@@ -121,7 +124,9 @@ def test_four_logical_cpus(name: str, check: Any) -> None:
     model, args = MODELS[name]()
     pins = [f"{i}*=cpu:{i % 4}" for i, _ in enumerate(model.children())]
     result, session = check(model, args, targets="cpu", pins=tuple(pins))
-    wanted = {f"cpu:{i % 4}" for i, child in enumerate(model.children()) if list(child.parameters())}
+    wanted = {
+        f"cpu:{i % 4}" for i, child in enumerate(model.children()) if list(child.parameters())
+    }
     assert wanted <= devices_of(result)
     assert len(session.placement["main"].devices) >= len(wanted)
 
