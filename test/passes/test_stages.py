@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (MLIR text)
 """Every cut of small graphs into devices gives stages that compose to the same program."""
 
 import itertools
