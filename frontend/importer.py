@@ -22,11 +22,11 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch_mlir import ir
-from torch_mlir.extras.fx_importer import FxImporter
+from torch_mlir.extras.fx_importer import FxImporter, GraphNodeImporter
 
 from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError
-from lemurc.frontend.node_locations import LocatedContextCache
+from lemurc.frontend.node_locations import LocatedContextCache, python_line
 from lemurc.frontend.views import rewrite_views
 from lemurc.frontend.weights import WeightStore
 
@@ -45,6 +45,8 @@ def import_programs(programs: dict[str, ExportedProgram], store: WeightStore) ->
         _find_state(program, store, entry_point)
     importer = FxImporter(context=new_context(), config_check=False)
     importer._cc = LocatedContextCache(importer._c, py_attr_tracker=importer._py_attr_tracker)
+    for program in programs.values():
+        _refuse_higher_order_operators(program)
     for entry_point, program in programs.items():
         _drop_type_assertions(program)
         rewrite_views(program)
@@ -84,6 +86,29 @@ def _find_state(program: ExportedProgram, store: WeightStore, entry_point: str) 
         if output.kind in _STATE_UPDATES:
             assert output.target is not None
             store.add_state(_stored_name(program, inputs[output.target], store, entry_point))
+
+
+def _refuse_higher_order_operators(program: ExportedProgram) -> None:
+    """Control flow that torch-mlir does not import, all of it at once."""
+    found: dict[str, list[str]] = {}
+    for module in program.graph_module.modules():
+        graph = getattr(module, "graph", None)
+        for node in graph.nodes if graph is not None else ():
+            if isinstance(node.target, torch._ops.HigherOrderOperator):
+                name = node.target.__name__
+                if not hasattr(GraphNodeImporter, f"_import_hop_{name}"):
+                    found.setdefault(name, []).append(python_line(node) or "unknown line")
+    if found:
+        listed = "\n  ".join(
+            f"{name} x{len(lines)} at {', '.join(dict.fromkeys(lines))}"
+            for name, lines in sorted(found.items())
+        )
+        raise UnsupportedModelError(
+            f"the model uses control flow that cannot be compiled:\n  {listed}",
+            code="unsupported-ops",
+            hint="write loops over a fixed number of steps in Python, and branches with "
+            "torch.where",
+        )
 
 
 def _drop_type_assertions(program: ExportedProgram) -> None:

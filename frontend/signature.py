@@ -121,8 +121,10 @@ def _spelled(expression: Any, environment: Any) -> str:
     text = str(expression)
     for symbol in sorted(expression.free_symbols, key=lambda s: -len(str(s))):
         for source in environment.var_to_sources.get(symbol, ()):
-            given = environment.source_name_to_debug_name.get(_source_name(source))
-            if given:
+            # a size that is only ever used multiplied has its own name as its source
+            own = getattr(source, "source_name", None)
+            given = own or environment.source_name_to_debug_name.get(_source_name(source))
+            if given and given.isidentifier():
                 text = text.replace(str(symbol), given)
                 break
     return text

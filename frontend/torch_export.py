@@ -144,8 +144,17 @@ def _register_dataclasses(value: Any) -> None:
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
-    with torch.no_grad():
-        return program.run_decompositions(decomposition_table())
+    """Into operators that torch-mlir lowers or that become composites."""
+    try:
+        with torch.no_grad():
+            return program.run_decompositions(decomposition_table())
+    except Exception as error:
+        raise UnsupportedModelError(
+            f"PyTorch cannot decompose the exported program: {_first_lines(error)}",
+            code="decomposition-failed",
+            hint="buffers that share memory, or views of one another, are a common cause: "
+            "give each its own with .clone()",
+        ) from error
 
 
 def _first_lines(error: Exception, count: int = 6) -> str:

@@ -112,7 +112,6 @@ def _build(graph: torch.fx.Graph, node: torch.fx.Node, groups: list[Group]) -> t
                 sizes = [
                     targets[at] if isinstance(targets[at], int) else given[at] for at in after
                 ]
-                sizes = [targets[at] if s == -1 else s for s, at in zip(sizes, after, strict=True)]
                 value = call(torch.ops.aten.unflatten.int, before.start, sizes)
     return value
 

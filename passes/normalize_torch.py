@@ -3,6 +3,7 @@
     scatter(%x, dim = -1, ...)                 -> dim = rank - 1        (else: it crashes)
     attention(%q, %k, %v, mask [t, t])         -> mask [1, 1, t, t]     (else: it refuses)
     attention(%q [t, d], %k, %v)               -> [1, t, d], squeezed   (else: it refuses)
+    sub(%x : si8, 8)                           -> add(%x, -8)           (else: it crashes)
     operator "_native_batch_norm_legit_no_training" -> batch_norm       (else: it refuses)
 """
 
@@ -12,7 +13,7 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
-from lemurc.passes.torch_constants import constant, is_tensor, shape
+from lemurc.passes.torch_constants import constant, dtype, is_tensor, shape
 from lemurc.passes.torch_operations import create, number, with_shape
 
 _DIM_OPERAND = {
@@ -25,6 +26,7 @@ _DIM_OPERAND = {
     "torch.aten.index_add": 1,
     "torch.aten.index_copy": 1,
 }
+_NARROW_INTEGERS = ("si8", "ui8", "si16")
 _ATTENTION = "torch.aten.scaled_dot_product_attention"
 _BATCH_NORM = "torch.aten._native_batch_norm_legit_no_training"
 
@@ -49,6 +51,8 @@ def _normalize(operation: ir.Operation) -> None:
             _count_from_the_front(operation, _DIM_OPERAND[operation.name])
         elif operation.name == _ATTENTION:
             _give_rank(operation)
+        elif operation.name == "torch.aten.sub.Scalar":
+            _add_the_negative(operation)
         elif operation.name == "torch.operator":
             if operation.attributes["name"].value == _BATCH_NORM:
                 _batch_norm(operation)
@@ -58,6 +62,18 @@ def _count_from_the_front(operation: ir.Operation, at: int) -> None:
     dim, sizes = constant(operation.operands[at]), shape(operation.operands[0])
     if isinstance(dim, int) and dim < 0 and sizes:
         operation.operands[at] = number(dim + len(sizes))
+
+
+def _add_the_negative(operation: ir.Operation) -> None:
+    value, by, alpha = operation.operands
+    subtracted, factor = constant(by), constant(alpha)
+    if dtype(value) not in _NARROW_INTEGERS or not isinstance(subtracted, int):
+        return
+    if isinstance(factor, int):
+        operands = [value, number(-subtracted * factor), number(1)]
+        result = operation.results[0]
+        result.replace_all_uses_with(create("torch.aten.add.Scalar", operands, result.type))
+        operation.erase()
 
 
 def _give_rank(attention: ir.Operation) -> None:

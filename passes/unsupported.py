@@ -14,10 +14,13 @@ from torch_mlir.dialects import func
 
 from lemurc.dialects.locations import python_line
 from lemurc.errors import UnsupportedModelError
-from lemurc.passes.torch_constants import defining, is_constant_operation, is_tensor
+from lemurc.passes.torch_constants import defining, dtype, is_constant_operation, is_tensor
 from lemurc.passes.torch_mlir_lowering import torch_mlir_lowering
 
 _WAYS_OUT = {
+    "grouped_mm": 'call model.set_experts_implementation("batched_mm") before compiling',
+    "aten.index.Tensor": "a boolean index has a result whose size depends on values: use "
+    "torch.where with the mask",
     "aten.nonzero": "its result has a size that depends on values: use torch.where with a mask",
     "aten.masked_select": "its result has a size that depends on values: multiply by the mask",
     "aten.item": "a number read from a tensor cannot steer the program: keep it a tensor",
@@ -33,10 +36,10 @@ def unsupported_operations(module: ir.Operation, message: str) -> UnsupportedMod
     verdicts: dict[str, bool] = {}
 
     def visit(operation: ir.Operation) -> Any:
-        if operation.name.startswith("torch.") and not is_constant_operation(operation):
+        if _is_computation(operation):
             key = _key(operation)
             if key not in verdicts:
-                verdicts[key] = _lowers_alone(operation)
+                verdicts[key] = not is_hazard(operation) and _lowers_alone(operation)
             if not verdicts[key]:
                 lines[_spelled(operation)].append(python_line(operation.location) or "?")
         return ir.WalkResult.ADVANCE
@@ -58,6 +61,21 @@ def unsupported_operations(module: ir.Operation, message: str) -> UnsupportedMod
         or "rewrite these lines with other PyTorch operations, or leave "
         "them out of the compiled module and run them in eager mode",
     )
+
+
+def is_hazard(operation: ir.Operation) -> bool:
+    """Operations that torch-mlir neither lowers nor refuses in reasonable time."""
+    if operation.name == "torch.aten.index.Tensor":
+        indices = defining(operation.operands[1])
+        return indices is not None and any(dtype(value) == "i1" for value in indices.operands)
+    return operation.name in ("torch.aten.nonzero", "torch.aten.masked_select")
+
+
+def _is_computation(operation: ir.Operation) -> bool:
+    """What can be lowered alone: from tensors and constants to tensors."""
+    if not operation.name.startswith("torch.") or is_constant_operation(operation):
+        return False
+    return all(is_tensor(result) for result in operation.results)
 
 
 def _spelled(operation: ir.Operation) -> str:

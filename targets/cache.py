@@ -28,10 +28,13 @@ def default_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lemurc"
 
 
-def cache_key(bytecode: bytes, flags: Iterable[str], compiler: str, kernels: bytes = b"") -> str:
-    """A hash of the four; each part is preceded by its length, so none can pose as another."""
+def cache_key(bytecode: bytes, flags: Iterable[str], compiler: str) -> str:
+    """A hash of the three; each part is preceded by its length, so none can pose as another.
+
+    Kernels of the library are part of `bytecode`.
+    """
     digest = hashlib.sha256()
-    parts = [bytecode, compiler.encode(), kernels, *(flag.encode() for flag in flags)]
+    parts = [bytecode, compiler.encode(), *(flag.encode() for flag in flags)]
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)

@@ -27,8 +27,6 @@ class CompileJob:
     arch: str
     bytecode: bytes
     flags: tuple[str, ...]
-    kernels: bytes = b""
-    """Hash of the kernel bitcode inside `bytecode`, for the cache key."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def compile_jobs(
     version = compiler_version()
     pending: dict[str, _Work] = {}
     for position, job in enumerate(jobs):
-        key = cache_key(job.bytecode, job.flags, version, job.kernels)
+        key = cache_key(job.bytecode, job.flags, version)
         pending.setdefault(key, _Work(job)).positions.append(position)
     run = _Run(jobs, cache, time_limit, max_rss_bytes, progress)
     for key in list(pending):

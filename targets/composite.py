@@ -13,6 +13,7 @@ _ROLES = {
     "linear": ["input", "weight", "bias"],
     "matmul": ["a", "b", "bias"],
     "conv": ["input", "weight", "bias"],
+    "attention": ["query", "key", "value", "mask"],
 }
 """Of the arguments, where the function does not say `lemur.operands`."""
 
@@ -97,6 +98,54 @@ def weight_in_layout(weight: Any, layout: str, shape: list[int]) -> Any:
     grown = ir.FunctionType.get([*signature.inputs, kind], signature.results)
     function.attributes["function_type"] = ir.TypeAttr.get(grown)
     return added
+
+
+def additive_mask(mask: Any) -> Any | None:
+    """`mask` as f32 to be added to scores: a boolean one says which keys are seen."""
+    from iree.compiler import ir
+
+    if is_static_f32(mask.type):
+        return mask
+    kind = mask.type
+    if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+        return None
+    if kind.element_type != ir.IntegerType.get_signless(1):
+        return None
+    floats = ir.RankedTensorType.get(kind.shape, ir.F32Type.get())
+    after = _after(mask)
+    seen, unseen = (
+        ir.Operation.create(
+            "arith.constant",
+            results=[floats],
+            attributes={
+                "value": ir.DenseElementsAttr.get_splat(
+                    floats, ir.FloatAttr.get(ir.F32Type.get(), value)
+                )
+            },
+            ip=after,
+            loc=ir.Location.unknown(),
+        ).result
+        for value in (0.0, float("-inf"))
+    )
+    return ir.Operation.create(
+        "arith.select",
+        results=[floats],
+        operands=[mask, seen, unseen],
+        ip=after,
+        loc=ir.Location.unknown(),
+    ).result
+
+
+def _after(value: Any) -> Any:
+    """The first place where `value` can be used."""
+    from iree.compiler import ir
+
+    if _is_argument(value):
+        return ir.InsertionPoint.at_block_begin(value.owner)
+    block = value.owner.operation.block
+    operations = list(block.operations)
+    position = next(i for i, op in enumerate(operations) if op.operation == value.owner.operation)
+    return ir.InsertionPoint(operations[position + 1])
 
 
 def is_static_f32(kind: Any) -> bool:

@@ -5,8 +5,15 @@ static f32; memory is contiguous, so a kernel sees rows and columns, not ranks.
 """
 
 from math import prod
+from typing import Any
 
-from lemurc.targets.composite import Composite, is_static_f32, weight_in_layout, weight_name
+from lemurc.targets.composite import (
+    Composite,
+    additive_mask,
+    is_static_f32,
+    weight_in_layout,
+    weight_name,
+)
 from lemurc.targets.kernel_call import KernelCall
 
 _ROW_TILE, _PANEL = 6, 16
@@ -94,6 +101,55 @@ def conv(found: Composite) -> KernelCall | None:
     grouped = weight_in_layout(weight, "rows6", [all_tiles, depth, _ROW_TILE])
     operands = (x, grouped, bias if bias is not None else x)
     return KernelCall("conv", operands, found.call.results[0].type, scalars, groups)
+
+
+_WIDEST_HEAD = 128
+"""MOST_WIDTH of kernels/attention.c; its MOST_ROWS is twice the rows used here."""
+
+
+def attention(found: Composite) -> KernelCall | None:
+    """Attention over [batch, heads, length, width]; a mask of any broadcast shape."""
+    given, causal = found.operands(), bool(found.attributes.get("causal"))
+    q, k, v, mask = (given.get(role) for role in ("query", "key", "value", "mask"))
+    if q is None or k is None or v is None or (causal and mask is not None):
+        return None
+    if not all(is_static_f32(x.type) and len(x.type.shape) == 4 for x in (q, k, v)):
+        return None
+    batch, heads, queries, width = q.type.shape
+    kv_batch, kv_heads, keys, _ = k.type.shape
+    v_width = v.type.shape[3]
+    grouped = heads != kv_heads
+    if max(width, v_width) > _WIDEST_HEAD or kv_batch != batch or heads % kv_heads:
+        return None
+    if list(v.type.shape[:3]) != [batch, kv_heads, keys] or grouped != bool(
+        found.attributes.get("grouped")
+    ):
+        return None
+    steps, masked = (0, 0, 0), mask is not None
+    if masked:
+        mask = additive_mask(mask)
+        if mask is None or not (steps_ := _mask_steps(mask, (batch, heads, queries, keys))):
+            return None
+        steps = steps_
+    rows = min(48, _round_up(-(-queries // max(1, 8 // (batch * heads))), _ROW_TILE))
+    scale = float(found.attributes.get("scale", width**-0.5))
+    sizes = (heads, kv_heads, queries, keys, width, v_width)
+    scalars = (scale, *sizes, int(causal), int(masked), *steps, rows)
+    groups = (batch * heads, -(-queries // rows))
+    operands = (q, k, v, mask if masked else q)
+    return KernelCall("attention", operands, found.call.results[0].type, scalars, groups)
+
+
+def _mask_steps(mask: Any, full: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """Floats from one batch, head and query of the mask to the next: 0 where it is shared."""
+    shape = [1] * (4 - len(mask.type.shape)) + list(mask.type.shape)
+    if shape[3] != full[3] or any(
+        n not in (1, whole) for n, whole in zip(shape, full, strict=True)
+    ):
+        return None
+    sizes = [prod(shape[axis + 1 :]) for axis in range(3)]
+    batch, head, query = (0 if shape[axis] == 1 else sizes[axis] for axis in range(3))
+    return batch, head, query
 
 
 def _divide(panels: int, tiles: int) -> tuple[int, int]:

@@ -48,7 +48,9 @@ class SelectKernels:
 
     def _single(self, found: Composite) -> "_Replacement | None":
         kernel, build = _BUILDERS.get(found.kind, ("", None))
-        if build is None or not found.is_static_f32() or not self._has(kernel):
+        if build is None or not self._has(kernel):
+            return None
+        if found.kind != "attention" and not found.is_static_f32():
             return None
         call = build(found)
         return None if call is None else (call, None)
@@ -80,6 +82,7 @@ _Replacement = tuple[KernelCall, Composite | None]
 """A kernel call and the composite that it makes needless besides the one it replaces."""
 
 _BUILDERS: dict[str, tuple[str, Callable[[Composite], KernelCall | None]]] = {
+    "attention": ("attention", kernels.attention),
     "conv": ("conv", kernels.conv),
     "gelu": ("gelu", kernels.gelu),
     "layer_norm": ("layer_norm", kernels.layer_norm),

@@ -4,7 +4,6 @@ A pure-Python installation has none: stages then compile without kernels, only s
 """
 
 import functools
-import hashlib
 from importlib.resources import files
 
 ISAS = {"x86-64-v3": "x86_64_v3", "x86-64-v4": "x86_64_v3"}
@@ -19,13 +18,3 @@ def bitcode(arch: str, kernel: str) -> bytes | None:
         return None
     path = files("lemurc.targets.cpu").joinpath("kernels", isa, f"{kernel}.bc")
     return path.read_bytes() if path.is_file() else None
-
-
-def digest(arch: str, kernels: tuple[str, ...]) -> bytes:
-    """A hash of the bitcode of `kernels`, for the cache key."""
-    total = hashlib.sha256()
-    for kernel in kernels:
-        code = bitcode(arch, kernel) or b""
-        total.update(len(code).to_bytes(8, "little"))
-        total.update(code)
-    return total.digest()

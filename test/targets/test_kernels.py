@@ -202,7 +202,7 @@ def test_conv(kernels, case, has_bias):
     exact = np.stack([exact_conv(image, w, stride, padding, dilation) for image in x])
     exact += has_bias * bias.astype(np.float64)[:, None, None]
     out = exact.shape[2:]
-    panels, tiles = 2, 1
+    packed, panels, tiles = unaligned(rows6(w)), 2, 1
     y = Guarded(exact.shape)
     for image in range(2):
         for pixels in range(-(-out[0] * out[1] // (16 * panels))):
