@@ -65,6 +65,7 @@ def _dimension(operation: ir.Operation) -> Attributes | None:
 
 
 _NORM = {"input": 0, "weight": 2, "bias": 3}
+_LAYER_NORM = Kind("layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank, in_f32=True)
 _BATCH_NORM = {"input": 0, "weight": 1, "bias": 2, "mean": 3, "variance": 4}
 _POOL = {"kernel": 1, "stride": 2, "padding": 3}
 
@@ -93,8 +94,12 @@ KINDS: dict[str, Kind] = {
         {"causal": 5, "scale": 6, "grouped": 7},
         required={4: 0.0},
     ),
-    "torch.aten.layer_norm": Kind("layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank, in_f32=True),
-    "torch.aten.native_layer_norm": Kind("layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank, in_f32=True),
+    "torch.aten.layer_norm": Kind(
+        "layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank, in_f32=True
+    ),
+    "torch.aten.native_layer_norm": Kind(
+        "layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank, in_f32=True
+    ),
     "torch.aten.rms_norm": Kind(
         "rms_norm",
         {"input": 0, "weight": 2},
@@ -102,7 +107,9 @@ KINDS: dict[str, Kind] = {
         derive=_normalized_rank,
         in_f32=True,
     ),
-    "torch.aten.batch_norm": Kind("batch_norm", _BATCH_NORM, {"eps": 7}, required={5: False}, in_f32=True),
+    "torch.aten.batch_norm": Kind(
+        "batch_norm", _BATCH_NORM, {"eps": 7}, required={5: False}, in_f32=True
+    ),
     "torch.aten.group_norm": Kind("group_norm", _NORM, {"groups": 1, "eps": 4}, in_f32=True),
     "torch.aten.gelu": Kind("gelu", {"input": 0}, {"approximate": 1}, in_f32=True),
     "torch.aten.silu": Kind("silu", {"input": 0}, in_f32=True),
@@ -124,13 +131,15 @@ KINDS: dict[str, Kind] = {
         "pool",
         {"input": 0},
         _POOL | {"ceil": 4, "count_padding": 5},
-        fixed={"mode": "average"}, in_f32=True,
+        fixed={"mode": "average"},
+        in_f32=True,
     ),
     "torch.aten.avg_pool2d": Kind(
         "pool",
         {"input": 0},
         _POOL | {"ceil": 4, "count_padding": 5, "divisor": 6},
-        fixed={"mode": "average"}, in_f32=True,
+        fixed={"mode": "average"},
+        in_f32=True,
     ),
     "torch.aten.adaptive_avg_pool1d": Kind(
         "pool", {"input": 0}, {"output": 1}, fixed={"mode": "adaptive_average"}, in_f32=True

@@ -1,10 +1,10 @@
 """Spellings of torch operations that torch-mlir lowers, for those it does not.
 
-    scatter(%x, dim = -1, ...)                 -> dim = rank - 1        (else: it crashes)
-    attention(%q, %k, %v, mask [t, t])         -> mask [1, 1, t, t]     (else: it refuses)
-    attention(%q [t, d], %k, %v)               -> [1, t, d], squeezed   (else: it refuses)
-    sub(%x : si8, 8)                           -> add(%x, -8)           (else: it crashes)
-    operator "_native_batch_norm_legit_no_training" -> batch_norm       (else: it refuses)
+scatter(%x, dim = -1, ...)                 -> dim = rank - 1        (else: it crashes)
+attention(%q, %k, %v, mask [t, t])         -> mask [1, 1, t, t]     (else: it refuses)
+attention(%q [t, d], %k, %v)               -> [1, t, d], squeezed   (else: it refuses)
+sub(%x : si8, 8)                           -> add(%x, -8)           (else: it crashes)
+operator "_native_batch_norm_legit_no_training" -> batch_norm       (else: it refuses)
 """
 
 from dataclasses import dataclass

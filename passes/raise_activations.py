@@ -3,8 +3,15 @@
 from torch_mlir import ir
 
 from lemurc.passes.torch_constants import defining
-from lemurc.passes.torch_match import close, factors, made_by, number, polynomial, used_once
-from lemurc.passes.torch_match import Refused
+from lemurc.passes.torch_match import (
+    Refused,
+    close,
+    factors,
+    made_by,
+    number,
+    polynomial,
+    used_once,
+)
 from lemurc.passes.torch_operations import create, string
 from lemurc.passes.torch_rewriter import Rewriter
 

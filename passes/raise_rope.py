@@ -3,7 +3,7 @@
 from torch_mlir import ir
 
 from lemurc.passes.outline import Arguments, Cloned, clone
-from lemurc.passes.torch_constants import constant, defining, shape
+from lemurc.passes.torch_constants import constant, shape
 from lemurc.passes.torch_match import Refused, made_by, number, used_once
 from lemurc.passes.torch_rewriter import Rewriter
 
@@ -95,8 +95,7 @@ def _outline(
         inside = {value: arguments[role] for role, value in roles.items()}
         for operation in [*operations, root]:
             operands = [
-                inside[value] if value in inside else cloned(value)
-                for value in operation.operands
+                inside[value] if value in inside else cloned(value) for value in operation.operands
             ]
             inside[operation.results[0]] = clone(operation, operands)
         return inside[root.results[0]]

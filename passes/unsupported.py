@@ -57,7 +57,8 @@ def unsupported_operations(module: ir.Operation, message: str) -> UnsupportedMod
     return UnsupportedModelError(
         "the model uses operations that cannot be compiled:\n  " + "\n  ".join(listed),
         code="unsupported-ops",
-        hint="; ".join(hints) or "rewrite these lines with other PyTorch operations, or leave "
+        hint="; ".join(hints)
+        or "rewrite these lines with other PyTorch operations, or leave "
         "them out of the compiled module and run them in eager mode",
     )
 
@@ -80,7 +81,7 @@ def _is_computation(operation: ir.Operation) -> bool:
 def _spelled(operation: ir.Operation) -> str:
     if operation.name == "torch.operator":
         return str(operation.attributes["name"].value).removeprefix("torch.")
-    return operation.name.removeprefix("torch.")
+    return str(operation.name).removeprefix("torch.")
 
 
 def _shortened(places: list[str]) -> str:
