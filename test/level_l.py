@@ -22,9 +22,13 @@ _COMPILE_SECONDS = 240
 
 def lower(program: Program) -> ir.Module:
     """The module of `program` at level `linalg`."""
+    return lower_bytecode(program.mlir)
+
+
+def lower_bytecode(mlir: bytes) -> ir.Module:
     context = new_context()
     with context, ir.Location.unknown():
-        module = ir.Module.parse(program.mlir, context)
+        module = ir.Module.parse(mlir, context)
         for step in lower_torch():
             if isinstance(step, Pass):
                 step.run(module.operation)
