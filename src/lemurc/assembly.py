@@ -179,14 +179,13 @@ def _generate(
     from lemurc.targets.compile import CompileFailure
 
     modules = _compile(inputs, folder, options, remaining, careful=False)
-    again = [
-        (name, ir)
-        for name, ir in inputs
-        if isinstance(modules[name, ir.target, ir.arch], CompileFailure)
-    ]
+    failures = {
+        key: result for key, result in modules.items() if isinstance(result, CompileFailure)
+    }
+    again = [(name, ir) for name, ir in inputs if (name, ir.target, ir.arch) in failures]
     for key, result in _compile(again, folder, options, remaining, careful=True).items():
         if isinstance(result, bytes):
-            notes.append(f"stepped down to plain flags, after: {modules[key]}")
+            notes.append(f"stepped down to plain flags, after: {failures[key]}")
             modules[key] = result
     return modules
 
