@@ -96,7 +96,9 @@ def random_inputs(examples: Arrays, seed: int) -> list[Array]:
         elif _is_inexact(example) and np.isrealobj(example):
             wide = _widen(example)
             deviation = float(np.nanstd(wide)) or 1.0
-            values = generator.normal(float(np.nanmean(wide)), deviation, example.shape)
+            values: Array = np.asarray(
+                generator.normal(float(np.nanmean(wide)), deviation, example.shape)
+            )
             drawn.append(values.astype(example.dtype))
         else:
             drawn.append(generator.choice(example.reshape(-1), example.shape))
