@@ -19,7 +19,7 @@ def own_decompositions() -> dict[Any, Callable[..., Any]]:
     return table
 
 
-def _histc(values: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:
+def _histc(values: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """Counts of values in `bins` equal intervals, by comparing each value with each bin."""
     if min >= max:  # the range is that of the values
         return NotImplemented
@@ -37,7 +37,7 @@ def _grouped_mm(
     offs: torch.Tensor | None = None,
     bias: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
-) -> torch.Tensor:
+) -> Any:
     """Rows up to offs[e] times weights[e]: mixture-of-experts models, rows sorted by expert.
 
     Few rows gather their expert's weights; many go through every expert and keep one
