@@ -7,8 +7,6 @@ from lemurc.passes.torch_constants import constant, shape
 from lemurc.passes.torch_match import Refused, made_by, number, used_once
 from lemurc.passes.torch_rewriter import Rewriter
 
-_TO_THE_END = 2**63 - 1
-
 
 def raise_rope(root: ir.Operation, rewriter: Rewriter) -> bool:
     """x * cos + cat(-x[..., h:], x[..., :h]) * sin -> a composite of just these operations"""

@@ -50,6 +50,18 @@ func.func @narrow(%x: !torch.vtensor<[4],si8>) -> !torch.vtensor<[4],si8> {
 
 // -----
 
+// CHECK-LABEL: func.func @half_sum
+// CHECK:         [[WIDE:%.+]] = torch.prims.convert_element_type {{.*}} -> !torch.vtensor<[4096],f32>
+// CHECK:         [[SUM:%.+]] = torch.aten.sum [[WIDE]], {{.*}} -> !torch.vtensor<[],f32>
+// CHECK:         torch.prims.convert_element_type [[SUM]], {{.*}} -> !torch.vtensor<[],bf16>
+func.func @half_sum(%x: !torch.vtensor<[4096],bf16>) -> !torch.vtensor<[],bf16> {
+  %none = torch.constant.none
+  %0 = torch.aten.sum %x, %none : !torch.vtensor<[4096],bf16>, !torch.none -> !torch.vtensor<[],bf16>
+  return %0 : !torch.vtensor<[],bf16>
+}
+
+// -----
+
 // Wide integers and dimensions counted from the front stay as they are.
 // CHECK-LABEL: func.func @others
 // CHECK:         torch.aten.sub.Scalar

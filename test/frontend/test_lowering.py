@@ -59,6 +59,7 @@ def test_composites_and_values_of_the_zoo(
         "distilbert",
         "llama_decode",
         "qwen2",
+        "mixtral",
         "whisper_encoder",
         "whisper_decoder",
         "vit",
