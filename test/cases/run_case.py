@@ -69,7 +69,7 @@ def run(case: Any, path: Path) -> None:
     except LemurcError as error:
         raise Failure("compile", f"{type(error).__name__} {error.code}: {error}") from error
     except Exception as error:
-        raise Failure("compile", f"{type(error).__name__}: {traceback.format_exc()[-800:]}") from error
+        raise Failure("compile", traceback.format_exc()[-800:]) from error
     session = lemurc.load(path)
     calls = [(case.inputs(), kwargs)]
     for variant in case.variants() if hasattr(case, "variants") else []:
@@ -94,9 +94,7 @@ def is_call(variant: Any) -> bool:
     )
 
 
-def compare_call(
-    case: Any, session: Any, model: Any, args: Any, kwargs: Any, number: int
-) -> None:
+def compare_call(case: Any, session: Any, model: Any, args: Any, kwargs: Any, number: int) -> None:
     mine_args, mine_kwargs = copy.deepcopy((args, kwargs))
     with torch.no_grad():
         want = None if hasattr(case, "check_property") else model(*args, **kwargs)
