@@ -154,8 +154,12 @@ def _record(node: Tree, fields: dict[str, Any]) -> Any:
     if cls is None:
         if node["base"] == "mapping":
             return dict(fields)
-        names = list(fields)
-        cls = collections.namedtuple(qualname.rsplit(".", 1)[-1], names)  # type: ignore[misc]
+        cls = _named_tuple(qualname.rsplit(".", 1)[-1], list(fields))
     elif node["base"] == "structseq":
         return cls(tuple(fields.values()))
     return cls(**fields)
+
+
+def _named_tuple(name: str, keys: list[str]) -> Any:
+    make: Any = collections.namedtuple
+    return make(name, keys)
