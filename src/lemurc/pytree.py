@@ -134,10 +134,11 @@ def _children(tree: Tree, value: Any, where: str) -> list[tuple[Tree, Any, str]]
 
 def _as_record(value: Any) -> tuple[str, dict[Any, Any]] | None:
     """The kind of a container with named items, and those; None for anything else."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return "namedtuple", value._asdict()
-    if isinstance(value, tuple) and hasattr(type(value), "n_sequence_fields"):
-        return "structseq", dict(zip(type(value).__match_args__, value, strict=True))
+    kind: Any = type(value)
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return "namedtuple", dict(zip(kind._fields, value, strict=True))
+    if isinstance(value, tuple) and hasattr(kind, "n_sequence_fields"):
+        return "structseq", dict(zip(kind.__match_args__, value, strict=True))
     if isinstance(value, Mapping):
         return "mapping", dict(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
