@@ -46,7 +46,8 @@ lit: $(STAMPS)/test ## FileCheck tests of the dialect, the passes and the target
 	$(BIN)/lit -sv $(LIT_ARGS) lit_tests
 
 pytest: $(STAMPS)/test ## Everything else, packaging and end-to-end tests included.
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not alone" $(PYTEST_ARGS)
+	$(BIN)/pytest -m alone $(PYTEST_ARGS)
 
 lavapipe: ## A software Vulkan driver, for the tests that need one (root and apt only).
 	@if ls /usr/share/vulkan/icd.d/*.json >/dev/null 2>&1; then \

@@ -48,6 +48,7 @@ def test_size(artifact: Path) -> None:
     assert artifact.stat().st_size <= 1.05 * weight_bytes()
 
 
+@pytest.mark.alone
 def test_first_result_and_memory(artifact: Path) -> None:
     """Three processes; the fastest counts, since other work on the machine only slows."""
     seconds, peaks = [], []
