@@ -13,7 +13,8 @@ from lemurc.passes import pipelines
 from lemurc.passes.base import Pass, PassError
 
 TEXT = """
-func.func @main(%x: tensor<2xf32> {lemur.input = 0 : i64}) -> (tensor<2xf32> {lemur.output = 0 : i64}) {
+func.func @main(%x: tensor<2xf32> {lemur.input = 0 : i64})
+    -> (tensor<2xf32> {lemur.output = 0 : i64}) {
   %0 = arith.addf %x, %x : tensor<2xf32>
   return %0 : tensor<2xf32>
 }
