@@ -67,7 +67,7 @@ def build(
     inputs = [(name, ir) for name, stage in response.stages.items() for ir in stage.ir]
     notes = list(response.notes)
     modules = _generate(inputs, folder, options, remaining, notes)
-    wanted = {(request.target.name, arch) for request in requests for arch in request.archs}
+    wanted = [(request.target.name, arch) for request in requests for arch in request.archs]
     stages, check_stages = {}, {}
     for name, stage in response.stages.items():
         common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
@@ -76,7 +76,7 @@ def build(
             for ir in stage.ir
             if isinstance(content := modules[name, ir.target, ir.arch], bytes)
         }
-        stages[name] = mf.Stage(*common, tuple(f for key, f in files.items() if key in wanted))
+        stages[name] = mf.Stage(*common, tuple(files[key] for key in wanted if key in files))
         check_stages[name] = mf.Stage(
             *common, tuple(f for f in files.values() if f.target == "cpu")
         )
