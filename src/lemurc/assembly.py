@@ -1,5 +1,6 @@
 """From lowered stages to the contents of an artifact."""
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -20,6 +21,7 @@ from lemurc.verification import TOLERANCE, random_inputs
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
     from lemurc.targets.compile import CompileFailure
+    from lemurc.targets.base import Target
     from lemurc.targets.registry import TargetRequest
 
 Array = np.ndarray[Any, Any]
@@ -211,7 +213,9 @@ def _compile(
         traits = StageTraits(ir.composites, ir.wide_resources)
         flags = target.flags(ir.arch, traits, tuned=not careful)
         flags += target.retry if careful else ()
-        jobs.append(CompileJob(name, ir.target, ir.arch, (folder / ir.file).read_bytes(), flags))
+        bytecode = (folder / ir.file).read_bytes()
+        check = functools.partial(_check, target, ir.arch)
+        jobs.append(CompileJob(name, ir.target, ir.arch, bytecode, flags, check))
     results = compile_jobs(
         jobs,
         cache=Cache(default_directory()) if options.cache else None,
@@ -223,6 +227,10 @@ def _compile(
     return {
         (job.name, job.target, job.arch): result for job, result in zip(jobs, results, strict=True)
     }
+
+
+def _check(target: "Target", arch: str, module: bytes) -> str:
+    return target.check(module, arch)
 
 
 def _module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
