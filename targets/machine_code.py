@@ -67,7 +67,7 @@ def check_ptx(module: bytes, arch: str) -> str:
     for text in ptx(module):
         with tempfile.TemporaryDirectory(prefix="lemurc-ptx-") as folder:
             (Path(folder) / "stage.ptx").write_text(text)
-            command = [ptxas, f"-arch={arch}", "stage.ptx", "-o", "stage.cubin"]
+            command = [str(ptxas), f"-arch={arch}", "stage.ptx", "-o", "stage.cubin"]
             ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if ran.returncode != 0:
             return f"ptxas refuses the PTX for {arch}: {ran.stderr.strip() or ran.stdout.strip()}"
