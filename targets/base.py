@@ -26,11 +26,13 @@ class StageTraits:
     """What the choice of flags may depend on, read off one stage by `lower_to_iree`.
 
     `composites` counts the composite kinds left to IREE's own code generation;
-    `wide_resources` says that a bf16 or complex constant is stored as a resource.
+    `wide_resources` says that a bf16 or complex constant is stored as a resource, and
+    `dynamic` that some size is known only at run time.
     """
 
     composites: Mapping[str, int] = field(default_factory=dict)
     wide_resources: bool = False
+    dynamic: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class Target:
     """The pass that puts this target's own kernels to use on an architecture."""
     check: Callable[[bytes, str], str] = _nothing_to_check
     """What is wrong with a module for an architecture; "" when nothing is."""
+    fused_attention: bool = True
+    """Whether IREE's own attention serves; where not, it is taken to pieces."""
     retry: tuple[str, ...] = ()
     """Flags to try again with, for stages that crash IREE without them."""
     resolve: Callable[[str], str] | None = None

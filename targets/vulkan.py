@@ -73,4 +73,6 @@ TARGET = Target(
     ),
     illegal_types=("i64", "ui64", "f64", "complex<f32>", "complex<f64>"),
     resolve=_resolve,
+    # IREE 3.13 cannot bufferize it for SPIR-V.
+    fused_attention=False,
 )

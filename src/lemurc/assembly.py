@@ -50,7 +50,7 @@ def with_verification_arch(archs: Sequence[TargetArch]) -> list[TargetArch]:
 
     host = host_architecture()
     kept = [arch for arch in archs if (arch.target, arch.arch) != ("cpu", host)]
-    return [*kept, TargetArch("cpu", host, always=True)]
+    return [*kept, TargetArch("cpu", host, always=True, stored=len(kept) < len(archs))]
 
 
 def build(
@@ -210,7 +210,7 @@ def _compile(
     jobs = []
     for name, ir in inputs:
         target = get(ir.target)
-        traits = StageTraits(ir.composites, ir.wide_resources)
+        traits = StageTraits(ir.composites, ir.wide_resources, ir.dynamic)
         flags = target.flags(ir.arch, traits, tuned=not careful)
         flags += target.retry if careful else ()
         bytecode = (folder / ir.file).read_bytes()
