@@ -20,8 +20,8 @@ from lemurc.verification import TOLERANCE, random_inputs
 
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
-    from lemurc.targets.compile import CompileFailure
     from lemurc.targets.base import Target
+    from lemurc.targets.compile import CompileFailure
     from lemurc.targets.registry import TargetRequest
 
 Array = np.ndarray[Any, Any]
