@@ -35,7 +35,9 @@ def resnet18() -> Workload:
     config = ResNetConfig(
         depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], layer_type="basic", num_labels=1000
     )
-    return Pick(ResNetForImageClassification(config).eval(), "logits"), (torch.randn(1, 3, 224, 224),)
+    return Pick(ResNetForImageClassification(config).eval(), "logits"), (
+        torch.randn(1, 3, 224, 224),
+    )
 
 
 def bert() -> Workload:

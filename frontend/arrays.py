@@ -46,5 +46,5 @@ def to_tensor(array: Array) -> torch.Tensor:
 def dtype_name(dtype: torch.dtype) -> str:
     """NumPy's or ml_dtypes' name of a torch dtype."""
     if dtype in _EXTENDED:
-        return np.dtype(_EXTENDED[dtype][1]).name
-    return str(dtype).removeprefix("torch.").replace("complex32", "complex64")
+        return str(np.dtype(_EXTENDED[dtype][1]).name)
+    return str(dtype).removeprefix("torch.")

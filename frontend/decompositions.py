@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from lemurc.frontend.own_decompositions import own_decompositions
+
 _WHOLE = (
     "_native_batch_norm_legit_no_training",
     "_softmax",
@@ -47,8 +49,13 @@ _WHOLE = (
 )
 
 
-@cache
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
+    """What run_decompositions takes; a fresh dict."""
+    return _library_table() | own_decompositions()
+
+
+@cache
+def _library_table() -> dict[Any, Callable[..., Any]]:
     """torch-mlir's table without the operators that stay whole."""
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 

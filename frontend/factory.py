@@ -1,9 +1,9 @@
 """`file.py:factory`: Python of the user's own that builds the model.
 
-    def build(): return model
-    def build(): return model, (x,)
-    def build(): return model, (x,), {"mask": mask}
-    def build(): return {"prefill": (model, args), "decode": (model, args)}
+def build(): return model
+def build(): return model, (x,)
+def build(): return model, (x,), {"mask": mask}
+def build(): return {"prefill": (model, args), "decode": (model, args)}
 """
 
 import importlib.util

@@ -52,7 +52,16 @@ def import_programs(programs: dict[str, ExportedProgram], store: WeightStore) ->
         rewrite_views(program)
         arguments = _prepare_inputs(program, store, entry_point)
         results = _prepare_outputs(program, store, entry_point)
-        function = importer.import_program(program, func_name=entry_point)
+        try:
+            function = importer.import_program(program, func_name=entry_point)
+        except (AssertionError, KeyError, NotImplementedError, RuntimeError, TypeError) as error:
+            reason = str(error).strip() or "no reason given"
+            raise UnsupportedModelError(
+                f"torch-mlir cannot import the model: {type(error).__name__}: {reason}",
+                code="import-failed",
+                where=entry_point,
+                hint="models with complex, quantized or string values are the usual cause",
+            ) from error
         function.attributes["arg_attrs"] = _attributes(arguments, importer._c)
         function.attributes["res_attrs"] = _attributes(results, importer._c)
     buffer = BytesIO()

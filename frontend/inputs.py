@@ -1,10 +1,10 @@
 """Example inputs and dynamic sizes as the command line spells them.
 
-    --input 1x3x224x224xf32            random values
-    --input ids=1x16xi64               for the keyword argument `ids`
-    --input @image.npy                 an array from a file
-    --dynamic 0.1=seq:1..512           dimension 1 of argument 0 is `seq`, 1 to 512
-    --dynamic ids.1=seq                a dimension of a keyword argument
+--input 1x3x224x224xf32            random values
+--input ids=1x16xi64               for the keyword argument `ids`
+--input @image.npy                 an array from a file
+--dynamic 0.1=seq:1..512           dimension 1 of argument 0 is `seq`, 1 to 512
+--dynamic ids.1=seq                a dimension of a keyword argument
 """
 
 import re
@@ -112,7 +112,9 @@ def parse_dynamic(texts: list[str]) -> list[DynamicSize]:
         argument = match["argument"]
         low, high = (int(match[key]) if match[key] else None for key in ("min", "max"))
         if low is not None and high is not None and low > high:
-            raise UsageError(f"--dynamic {text}: {low} is more than {high}", code="bad-dynamic-spec")
+            raise UsageError(
+                f"--dynamic {text}: {low} is more than {high}", code="bad-dynamic-spec"
+            )
         position = int(argument) if argument.isdigit() else argument
         sizes.append(DynamicSize(position, int(match["dimension"]), match["symbol"], low, high))
     return sizes

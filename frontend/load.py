@@ -99,7 +99,8 @@ def _parts(made: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     module, *rest = made
     args = rest[0] if rest else ()
     kwargs = rest[1] if len(rest) > 1 else {}
-    return module, args if isinstance(args, (tuple, list)) else (args,), dict(kwargs)
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    return module, args, dict(kwargs)
 
 
 def _read(
@@ -115,7 +116,8 @@ def _read(
     if format_ is Format.TORCHSCRIPT:
         import torch
 
-        return torch.jit.load(str(path), map_location="cpu"), (), {}
+        script: Any = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+        return script, (), {}
     if format_ is Format.PICKLE:
         from lemurc.frontend.pickled import load_pickled
 

@@ -12,7 +12,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 _TORCH = str(Path(torch.__file__).parent)
 
 
-class LocatedContextCache(ContextCache):  # type: ignore[misc]
+class LocatedContextCache(ContextCache):
     """The importer's cache, with locations as dialects/locations.py describes them."""
 
     def get_node_location(self, node: torch.fx.Node) -> ir.Location | None:

@@ -72,7 +72,7 @@ def _describe(spec: Any, arguments: list[Any], what: str) -> pytree.Tree:
 def _tensor_specs(
     arguments: list[Any], values: dict[str, Any], ranges: Any, names: list[str] | None
 ) -> tuple[TensorSpec, ...]:
-    specs = []
+    specs: list[TensorSpec] = []
     for argument in arguments:
         if isinstance(argument, TensorArgument):
             value = values[argument.name]

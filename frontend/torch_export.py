@@ -67,8 +67,8 @@ def export(entry: EntryPoint) -> ExportedProgram:
             hint="wrap a function in an nn.Module whose forward calls it",
         )
     if isinstance(entry.model, torch.jit.ScriptModule):
-        return _from_torchscript(entry)
-    _require_examples(entry)
+        return _from_torchscript(entry.model, entry)
+    _require_examples(entry.model, entry)
     _register_dataclasses((entry.args, dict(entry.kwargs)))
     try:
         with torch.no_grad():
@@ -87,14 +87,14 @@ def export(entry: EntryPoint) -> ExportedProgram:
         ) from error
 
 
-def _from_torchscript(entry: EntryPoint) -> ExportedProgram:
+def _from_torchscript(model: torch.jit.ScriptModule, entry: EntryPoint) -> ExportedProgram:
     from torch._export.converter import TS2EPConverter
 
     if not entry.args and not entry.kwargs:
         raise _no_example("a TorchScript archive")
     try:
         # the converter makes sizes dynamic at will: export what it made once more
-        converted = TS2EPConverter(entry.model, entry.args, dict(entry.kwargs)).convert()
+        converted = TS2EPConverter(model, entry.args, dict(entry.kwargs)).convert()
         return torch.export.export(
             converted.module(),
             entry.args,
@@ -110,13 +110,13 @@ def _from_torchscript(entry: EntryPoint) -> ExportedProgram:
         ) from error
 
 
-def _require_examples(entry: EntryPoint) -> None:
+def _require_examples(model: torch.nn.Module, entry: EntryPoint) -> None:
     if entry.args or entry.kwargs:
         return
-    parameters = inspect.signature(entry.model.forward).parameters.values()
+    parameters = inspect.signature(model.forward).parameters.values()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if any(p.default is p.empty and p.kind not in variadic for p in parameters):
-        raise _no_example(f"{type(entry.model).__name__}.forward")
+        raise _no_example(f"{type(model).__name__}.forward")
 
 
 def _no_example(what: str) -> UsageError:
@@ -147,7 +147,8 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     """Into operators that torch-mlir lowers or that become composites."""
     try:
         with torch.no_grad():
-            return program.run_decompositions(decomposition_table())
+            decomposed: ExportedProgram = program.run_decompositions(decomposition_table())
+            return decomposed
     except Exception as error:
         raise UnsupportedModelError(
             f"PyTorch cannot decompose the exported program: {_first_lines(error)}",

@@ -11,7 +11,7 @@ equal products, each merged by `flatten` or split by `unflatten`, or both.
 from collections.abc import Callable
 from typing import Any
 
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch.export import ExportedProgram
 
@@ -77,7 +77,7 @@ def _equal(left: Any, right: Any) -> bool:
 def _divides(left: Any, right: Any) -> bool:
     """Whether `left` needs more dimensions to become `right`."""
     quotient = sympy.cancel(right / left)
-    return quotient != 1 and sympy.denom(quotient) == 1
+    return bool(quotient != 1 and sympy.denom(quotient) == 1)
 
 
 def _sizes(node: Any) -> list[Any]:
@@ -85,7 +85,7 @@ def _sizes(node: Any) -> list[Any]:
     return [sympy.Integer(s) if isinstance(s, int) else sympy.sympify(s.node.expr) for s in shape]
 
 
-def _build(graph: torch.fx.Graph, node: torch.fx.Node, groups: list[Group]) -> torch.fx.Node:
+def _build(graph: torch.fx.Graph, node: torch.fx.Node, groups: list[Group]) -> Any:
     """One dimension per group, then the new dimensions; from the back, so counts hold."""
     value: Any = node.args[0]
     given: Any = node.args[1]
@@ -109,9 +109,7 @@ def _build(graph: torch.fx.Graph, node: torch.fx.Node, groups: list[Group]) -> t
             if len(before) > 1:
                 value = call(torch.ops.aten.flatten.using_ints, before.start, before.stop - 1)
             if len(after) > 1:
-                sizes = [
-                    targets[at] if isinstance(targets[at], int) else given[at] for at in after
-                ]
+                sizes = [targets[at] if isinstance(targets[at], int) else given[at] for at in after]
                 value = call(torch.ops.aten.unflatten.int, before.start, sizes)
     return value
 

@@ -1,3 +1,4 @@
+# ruff: noqa: F821 (lit defines `config`)
 """Tests of `lemurc opt` and the passes: `lit lit_tests` or `make lit`."""
 
 import importlib.util
@@ -8,6 +9,14 @@ import sys
 from pathlib import Path
 
 import lit.formats
+
+
+def has_kernels() -> bool:
+    """Whether CMake's bitcode is part of this installation."""
+    from lemurc.targets.cpu.library import bitcode
+
+    return bitcode("x86-64-v3", "linear") is not None
+
 
 config.name = "lemurc"
 config.test_format = lit.formats.ShTest(execute_external=False)
@@ -27,5 +36,7 @@ for variable in ("PYTHONPATH", "HOME", "TMPDIR"):
 for package in ("torch", "torch_mlir", "ortools", "iree.compiler"):
     if importlib.util.find_spec(package.partition(".")[0]) is not None:
         config.available_features.add(package)
+if has_kernels():
+    config.available_features.add("cpu-kernels")
 if not {"torch_mlir"} <= config.available_features:
     config.unsupported = True

@@ -16,6 +16,7 @@ from torch_mlir import ir
 from lemurc.dialects.locations import module_path, python_line
 from lemurc.errors import UnsupportedModelError
 from lemurc.passes.base import Pass
+from lemurc.passes.outline import is_composite
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,15 @@ class FinishLowering(Pass):
     def run(self, module: ir.Operation) -> None:
         leftovers: list[str] = []
         narrowed: list[str] = []
+        composites = {
+            function.attributes["sym_name"].value
+            for function in module.regions[0].blocks[0].operations
+            if is_composite(function.operation)
+        }
 
         def visit(operation: ir.Operation) -> Any:
             name = operation.name
-            if name == "func.call":
+            if name == "func.call" and operation.attributes["callee"].value in composites:
                 operation.attributes["no_inline"] = ir.UnitAttr.get()
             elif name.startswith(("torch.", "torch_c.")):
                 leftovers.append(f"{name} at {_where(operation)}")

@@ -16,8 +16,8 @@ from lemurc.passes.raise_patterns import RaisePatterns
 def lower_torch() -> list[Pass | str]:
     """The steps, in order; a string is a pass of MLIR's or torch-mlir's."""
     return [
-        NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
         RaisePatterns(),  # what models write out by hand gets its name
+        NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
         "func.func(canonicalize,cse)",

@@ -16,7 +16,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from lemurc.errors import LemurcError
+from lemurc.errors import InternalError, LemurcError
 from lemurc.passes import registry
 from lemurc.passes.base import Pass, PassError
 from lemurc.passes.textual import Step
@@ -45,7 +45,7 @@ def run_pipeline(
             if instruments.verify_each:
                 _run_step(operation, _lemur_verifier())
         except LemurcError as error:
-            if not isinstance(error, PassError):
+            if not isinstance(error, InternalError):
                 raise
             raise _failure(before, pipeline, index, error.message) from error
         except ir.MLIRError as error:

@@ -1,10 +1,10 @@
 """Spellings of torch operations that torch-mlir lowers, for those it does not.
 
-    scatter(%x, dim = -1, ...)                 -> dim = rank - 1        (else: it crashes)
-    attention(%q, %k, %v, mask [t, t])         -> mask [1, 1, t, t]     (else: it refuses)
-    attention(%q [t, d], %k, %v)               -> [1, t, d], squeezed   (else: it refuses)
-    sub(%x : si8, 8)                           -> add(%x, -8)           (else: it crashes)
-    operator "_native_batch_norm_legit_no_training" -> batch_norm       (else: it refuses)
+scatter(%x, dim = -1, ...)                 -> dim = rank - 1        (else: it crashes)
+attention(%q, %k, %v, mask [t, t])         -> mask [1, 1, t, t]     (else: it refuses)
+attention(%q [t, d], %k, %v)               -> [1, t, d], squeezed   (else: it refuses)
+sub(%x : si8, 8)                           -> add(%x, -8)           (else: it crashes)
+operator "_native_batch_norm_legit_no_training" -> batch_norm       (else: it refuses)
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from lemurc.passes.base import Pass
 from lemurc.passes.torch_constants import constant, dtype, is_tensor, shape
-from lemurc.passes.torch_operations import create, number, with_shape
+from lemurc.passes.torch_operations import convert, create, number, with_dtype, with_shape
 
 _DIM_OPERAND = {
     "torch.aten.gather": 1,
@@ -26,6 +26,15 @@ _DIM_OPERAND = {
     "torch.aten.index_add": 1,
     "torch.aten.index_copy": 1,
 }
+_DTYPE_OPERAND = {
+    "torch.aten.cumsum": 2,
+    "torch.aten.mean": 1,
+    "torch.aten.mean.dim": 3,
+    "torch.aten.sum": 1,
+    "torch.aten.sum.dim_IntList": 3,
+}
+"""Sums, which eager accumulates in f32 whatever the type of the result is."""
+_HALF = ("f16", "bf16")
 _NARROW_INTEGERS = ("si8", "ui8", "si16")
 _ATTENTION = "torch.aten.scaled_dot_product_attention"
 _BATCH_NORM = "torch.aten._native_batch_norm_legit_no_training"
@@ -51,6 +60,8 @@ def _normalize(operation: ir.Operation) -> None:
             _count_from_the_front(operation, _DIM_OPERAND[operation.name])
         elif operation.name == _ATTENTION:
             _give_rank(operation)
+        elif operation.name in _DTYPE_OPERAND:
+            _sum_wide(operation, _DTYPE_OPERAND[operation.name])
         elif operation.name == "torch.aten.sub.Scalar":
             _add_the_negative(operation)
         elif operation.name == "torch.operator":
@@ -62,6 +73,21 @@ def _count_from_the_front(operation: ir.Operation, at: int) -> None:
     dim, sizes = constant(operation.operands[at]), shape(operation.operands[0])
     if isinstance(dim, int) and dim < 0 and sizes:
         operation.operands[at] = number(dim + len(sizes))
+
+
+def _sum_wide(operation: ir.Operation, at: int) -> None:
+    result, summed = operation.results[0], dtype(operation.operands[0])
+    if summed in _HALF and dtype(result) in _HALF:
+        widened = "f32"
+    elif summed == "ui8" and dtype(result) == "si64":
+        widened = "si64"  # torch-mlir would extend the sign
+    else:
+        return
+    operands = list(operation.operands)
+    operands[0], operands[at] = convert(operands[0], widened), number(None)
+    wide = create(operation.name, operands, with_dtype(result, widened))
+    result.replace_all_uses_with(convert(wide, dtype(result)))
+    operation.erase()
 
 
 def _add_the_negative(operation: ir.Operation) -> None:

@@ -11,9 +11,6 @@ from lemurc.passes.schedule import Schedule
 from lemurc.passes.simplify import Simplify
 from lemurc.passes.textual import Step
 
-LEVELS = (0, 1, 2, 3)
-"""Optimisation levels: 0 changes nothing but what later passes require."""
-
 
 def lower_torch() -> list[Step]:
     """Level T to level L."""
@@ -23,7 +20,7 @@ def lower_torch() -> list[Step]:
 
 
 def optimize(level: int = 2) -> list[Step]:
-    """Level L to level L, for every target at once."""
+    """Level L to level L, for every target at once; level 0 does what later passes need."""
     if level == 0:
         return [Simplify(), AnnotateCost()]
     return [

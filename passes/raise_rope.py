@@ -3,11 +3,9 @@
 from torch_mlir import ir
 
 from lemurc.passes.outline import Arguments, Cloned, clone
-from lemurc.passes.torch_constants import constant, defining, shape
+from lemurc.passes.torch_constants import constant, shape
 from lemurc.passes.torch_match import Refused, made_by, number, used_once
 from lemurc.passes.torch_rewriter import Rewriter
-
-_TO_THE_END = 2**63 - 1
 
 
 def raise_rope(root: ir.Operation, rewriter: Rewriter) -> bool:

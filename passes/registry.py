@@ -15,6 +15,7 @@ PASSES = {
     "form-stages": "form_stages:FormStages",
     "fuse": "fuse:Fuse",
     "hoist-parameters": "hoist_parameters:HoistParameters",
+    "normalize-torch": "normalize_torch:NormalizeTorch",
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-stages": "outline_stages:OutlineStages",
     "place": "place:Place",

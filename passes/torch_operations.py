@@ -6,7 +6,7 @@ from torch_mlir import ir
 
 from lemurc.passes.torch_constants import dtype
 
-_DTYPE_NUMBER = {"f16": 5, "f32": 6, "f64": 7, "bf16": 15}
+_DTYPE_NUMBER = {"si64": 4, "f16": 5, "f32": 6, "f64": 7, "bf16": 15}
 """PyTorch's ScalarType, which the torch dialect spells as integers."""
 
 

@@ -81,7 +81,7 @@ def _is_computation(operation: ir.Operation) -> bool:
 def _spelled(operation: ir.Operation) -> str:
     if operation.name == "torch.operator":
         return str(operation.attributes["name"].value).removeprefix("torch.")
-    return operation.name.removeprefix("torch.")
+    return str(operation.name).removeprefix("torch.")
 
 
 def _shortened(places: list[str]) -> str:

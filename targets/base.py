@@ -64,6 +64,10 @@ def _no_kernels(arch: str) -> Select | None:
     return None
 
 
+def _nothing_to_check(module: bytes, arch: str) -> str:
+    return ""
+
+
 def _no_tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
     return ()
 
@@ -94,6 +98,8 @@ class Target:
     tuning: Callable[[str, StageTraits], tuple[str, ...]] = _no_tuning
     kernels: Callable[[str], Select | None] = _no_kernels
     """The pass that puts this target's own kernels to use on an architecture."""
+    check: Callable[[bytes, str], str] = _nothing_to_check
+    """What is wrong with a module for an architecture; "" when nothing is."""
     fused_attention: bool = True
     """Whether IREE's own attention serves; where not, it is taken to pieces."""
     retry: tuple[str, ...] = ()

@@ -27,6 +27,8 @@ class CompileJob:
     arch: str
     bytecode: bytes
     flags: tuple[str, ...]
+    check: Callable[[bytes], str] | None = None
+    """What is wrong with a module just compiled; "" when nothing is."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +144,12 @@ class _Run:
     def _collect(self, key: str, work: _Work, process: IreeProcess) -> None:
         try:
             module = process.module()
-            if module is None:
+            problem = work.job.check(module) if module and work.job.check else ""
+            if module is None or problem:
                 folder = self.failures / key[:16]
                 folder = save_reproducer(folder, work.job.bytecode, work.job.flags, process.log())
                 failure = CompileFailure(
-                    work.job, process.crashed(), process.diagnostic(), str(folder)
+                    work.job, process.crashed(), problem or process.diagnostic(), str(folder)
                 )
                 self.finish(work, failure)
                 return

@@ -22,9 +22,13 @@ _COMPILE_SECONDS = 240
 
 def lower(program: Program) -> ir.Module:
     """The module of `program` at level `linalg`."""
+    return lower_bytecode(program.mlir)
+
+
+def lower_bytecode(mlir: bytes) -> ir.Module:
     context = new_context()
     with context, ir.Location.unknown():
-        module = ir.Module.parse(program.mlir, context)
+        module = ir.Module.parse(mlir, context)
         for step in lower_torch():
             if isinstance(step, Pass):
                 step.run(module.operation)
@@ -45,9 +49,7 @@ class LoweredFunction:
     def __init__(self, program: Program, folder: Path, entry_point: str = "main") -> None:
         module = lower(program)
         function = next(
-            op
-            for op in module.body.operations
-            if op.attributes["sym_name"].value == entry_point
+            op for op in module.body.operations if op.attributes["sym_name"].value == entry_point
         )
         self._weights = program.weights
         self.state = {name: program.weights[name] for name in program.state}
@@ -89,12 +91,13 @@ def _plain(module: ir.Module) -> str:
 
     with module.context:
         module.operation.walk(strip)
-        PassManager.parse("builtin.module(inline,symbol-dce,canonicalize,cse)").run(module.operation)
+        PassManager.parse("builtin.module(inline,symbol-dce,canonicalize,cse)").run(
+            module.operation
+        )
     return str(module)
 
 
 def _compiled(text: str, folder: Path, entry_point: str) -> Any:
-    import iree.compiler.tools
     import iree.runtime as rt
 
     source, binary = folder / "module.mlir", folder / "module.vmfb"
@@ -110,9 +113,7 @@ def _compiled(text: str, folder: Path, entry_point: str) -> Any:
         "--iree-llvmcpu-target-cpu=host",
         "--iree-opt-level=O0",
     ]
-    process = subprocess.Popen(
-        command, start_new_session=True, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     try:
         _, errors = process.communicate(timeout=_COMPILE_SECONDS)
     except subprocess.TimeoutExpired:

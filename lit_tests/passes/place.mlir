@@ -1,3 +1,4 @@
+// REQUIRES: ortools
 // RUN: lemurc opt -p annotate-cost,place --split-input-file %s | filecheck %s
 
 // No system: one CPU, and nothing to decide.

@@ -1,5 +1,6 @@
 """From lowered stages to the contents of an artifact."""
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -19,6 +20,7 @@ from lemurc.verification import TOLERANCE, random_inputs
 
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
+    from lemurc.targets.base import Target
     from lemurc.targets.compile import CompileFailure
     from lemurc.targets.registry import TargetRequest
 
@@ -67,7 +69,7 @@ def build(
     inputs = [(name, ir) for name, stage in response.stages.items() for ir in stage.ir]
     notes = list(response.notes)
     modules = _generate(inputs, folder, options, remaining, notes)
-    wanted = {(request.target.name, arch) for request in requests for arch in request.archs}
+    wanted = [(request.target.name, arch) for request in requests for arch in request.archs]
     stages, check_stages = {}, {}
     for name, stage in response.stages.items():
         common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
@@ -76,7 +78,7 @@ def build(
             for ir in stage.ir
             if isinstance(content := modules[name, ir.target, ir.arch], bytes)
         }
-        stages[name] = mf.Stage(*common, tuple(f for key, f in files.items() if key in wanted))
+        stages[name] = mf.Stage(*common, tuple(files[key] for key in wanted if key in files))
         check_stages[name] = mf.Stage(
             *common, tuple(f for f in files.values() if f.target == "cpu")
         )
@@ -179,14 +181,13 @@ def _generate(
     from lemurc.targets.compile import CompileFailure
 
     modules = _compile(inputs, folder, options, remaining, careful=False)
-    again = [
-        (name, ir)
-        for name, ir in inputs
-        if isinstance(modules[name, ir.target, ir.arch], CompileFailure)
-    ]
+    failures = {
+        key: result for key, result in modules.items() if isinstance(result, CompileFailure)
+    }
+    again = [(name, ir) for name, ir in inputs if (name, ir.target, ir.arch) in failures]
     for key, result in _compile(again, folder, options, remaining, careful=True).items():
         if isinstance(result, bytes):
-            notes.append(f"stepped down to plain flags, after: {modules[key]}")
+            notes.append(f"stepped down to plain flags, after: {failures[key]}")
             modules[key] = result
     return modules
 
@@ -212,7 +213,9 @@ def _compile(
         traits = StageTraits(ir.composites, ir.wide_resources, ir.dynamic)
         flags = target.flags(ir.arch, traits, tuned=not careful)
         flags += target.retry if careful else ()
-        jobs.append(CompileJob(name, ir.target, ir.arch, (folder / ir.file).read_bytes(), flags))
+        bytecode = (folder / ir.file).read_bytes()
+        check = functools.partial(_check, target, ir.arch)
+        jobs.append(CompileJob(name, ir.target, ir.arch, bytecode, flags, check))
     results = compile_jobs(
         jobs,
         cache=Cache(default_directory()) if options.cache else None,
@@ -224,6 +227,10 @@ def _compile(
     return {
         (job.name, job.target, job.arch): result for job, result in zip(jobs, results, strict=True)
     }
+
+
+def _check(target: "Target", arch: str, module: bytes) -> str:
+    return target.check(module, arch)
 
 
 def _module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lemurc.errors import LemurcError, UnsupportedModelError, UsageError
+from lemurc.errors import InternalError, LemurcError, UnsupportedModelError, UsageError
 from lemurc.manifest import Cost, Device, Plan, Prediction, Step, TensorSpec
 
 if TYPE_CHECKING:
@@ -153,16 +153,14 @@ def lower(folder: Path, request: Request) -> Response:
     from torch_mlir import ir
 
     from lemurc.dialects.context import new_context
-    from lemurc.passes import pipelines
     from lemurc.passes.lower_torch import lower_torch
     from lemurc.passes.manager import run_pipeline
 
-    context = new_context()
-    with context, ir.Location.unknown():
+    with new_context(), ir.Location.unknown():
         module = ir.Module.parse((folder / PROGRAM).read_bytes())
         if request.level == "torch":
             run_pipeline(module, lower_torch())
-        run_pipeline(module, pipelines.optimize(request.opt_level))
+        module, stepped_down = _optimized(module, request.opt_level)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
         partitions, notes = _partitions(optimized, request)
@@ -174,7 +172,28 @@ def lower(folder: Path, request: Request) -> Response:
             for name, source in stages.sources.items()
         }
         functions = _flows(module)
-    return Response(functions, lowered, plans, parameters, tuple(notes))
+    return Response(functions, lowered, plans, parameters, (*stepped_down, *notes))
+
+
+def _optimized(module: Any, level: int) -> tuple[Any, list[str]]:
+    """`module` at the highest level that works, and what was said on the way there."""
+    from torch_mlir import ir
+
+    from lemurc.passes import pipelines
+    from lemurc.passes.manager import run_pipeline
+
+    before = _bytecode(module.operation)
+    notes: list[str] = []
+    while True:
+        try:
+            run_pipeline(module, pipelines.optimize(level))
+            return module, notes
+        except InternalError as error:
+            if level == 0:
+                raise
+            notes.append(f"optimisation level {level} failed, stepped down: {error}")
+            level -= 1
+            module = ir.Module.parse(before)
 
 
 def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str]]:

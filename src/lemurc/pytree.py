@@ -8,12 +8,14 @@ has no PyTorch, takes a call apart and puts a result together by that descriptio
     {"kind": "list" | "tuple", "items": [...]}
     {"kind": "dict", "keys": [...], "items": [...]}      any key order at a call
     {"kind": "record", "type": "module:Class", "keys": [...], "items": [...],
-     "base": "namedtuple" | "dataclass" | "mapping"}
+     "base": "namedtuple" | "structseq" | "dataclass" | "mapping"}
+
+A structseq is what `torch.max(x, 0)` returns: CPython's named tuple written in C.
 """
 
+import collections
 import dataclasses
 import sys
-from collections import namedtuple
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,36 +40,15 @@ def describe(value: Any, is_leaf: Any) -> tuple[list[Any], Tree]:
             return LEAF
         if isinstance(node, _CONSTANTS):
             return {"kind": "const", "value": node}
-        kind = type(node)
-        name = f"{kind.__module__}:{kind.__qualname__}"
-        if isinstance(node, tuple) and hasattr(node, "_fields"):
-            keys = list(node._fields)
-            items = [walk(item) for item in node]
-            return {
-                "kind": "record",
-                "base": "namedtuple",
-                "type": name,
-                "keys": keys,
-                "items": items,
-            }
-        if isinstance(node, Mapping):
-            keys = list(node.keys())
-            if not all(isinstance(key, (str, int)) for key in keys):
-                raise TypeError(f"a dict key of {name} is neither str nor int: {keys}")
-            items = [walk(item) for item in node.values()]
-            if kind is dict:
-                return {"kind": "dict", "keys": keys, "items": items}
-            return {"kind": "record", "base": "mapping", "type": name, "keys": keys, "items": items}
-        if dataclasses.is_dataclass(node):
-            keys = [field.name for field in dataclasses.fields(node)]
-            items = [walk(getattr(node, key)) for key in keys]
-            return {
-                "kind": "record",
-                "base": "dataclass",
-                "type": name,
-                "keys": keys,
-                "items": items,
-            }
+        name = f"{type(node).__module__}:{type(node).__qualname__}"
+        if (record := _as_record(node)) is not None:
+            base, fields = record
+            if not all(isinstance(key, (str, int)) for key in fields):
+                raise TypeError(f"a key of {name} is neither str nor int: {list(fields)}")
+            tree: Tree = {"keys": list(fields), "items": [walk(item) for item in fields.values()]}
+            if type(node) is dict:
+                return {"kind": "dict", **tree}
+            return {"kind": "record", "base": base, "type": name, **tree}
         if isinstance(node, (list, tuple)):
             base = "list" if isinstance(node, list) else "tuple"
             return {"kind": base, "items": [walk(item) for item in node]}
@@ -134,17 +115,13 @@ def _children(tree: Tree, value: Any, where: str) -> list[tuple[Tree, Any, str]]
             )
         return [(t, v, f"{where}[{i}]") for i, (t, v) in enumerate(zip(items, value, strict=True))]
     keys = tree["keys"]
-    if isinstance(value, Mapping):
-        fields = dict(value)
-    elif hasattr(value, "_fields"):
-        fields = value._asdict()
-    elif dataclasses.is_dataclass(value):
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    else:
+    record = _as_record(value)
+    if record is None:
         raise InputError(
             f"{where} must be a mapping with the keys {keys}, got {type(value).__name__}",
             code="argument-structure",
         )
+    fields = record[1]
     if set(fields) != set(keys):
         missing, extra = sorted(set(keys) - set(fields)), sorted(set(fields) - set(keys))
         raise InputError(
@@ -155,15 +132,35 @@ def _children(tree: Tree, value: Any, where: str) -> list[tuple[Tree, Any, str]]
     return [(t, fields[key], f"{where}[{key!r}]") for key, t in zip(keys, items, strict=True)]
 
 
+def _as_record(value: Any) -> tuple[str, dict[Any, Any]] | None:
+    """The kind of a container with named items, and those; None for anything else."""
+    kind: Any = type(value)
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return "namedtuple", dict(zip(kind._fields, value, strict=True))
+    if isinstance(value, tuple) and hasattr(kind, "n_sequence_fields"):
+        return "structseq", dict(zip(kind.__match_args__, value, strict=True))
+    if isinstance(value, Mapping):
+        return "mapping", dict(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        return "dataclass", {name: getattr(value, name) for name in names}
+    return None
+
+
 def _record(node: Tree, fields: dict[str, Any]) -> Any:
     module, _, qualname = node["type"].partition(":")
     cls: Any = sys.modules.get(module)
     for part in qualname.split("."):
         cls = getattr(cls, part, None)
     if cls is None:
-        cls = (
-            namedtuple(qualname.rsplit(".", 1)[-1], list(fields))
-            if node["base"] != "mapping"
-            else dict
-        )
-    return cls(fields) if cls is dict else cls(**fields)
+        if node["base"] == "mapping":
+            return dict(fields)
+        cls = _named_tuple(qualname.rsplit(".", 1)[-1], list(fields))
+    elif node["base"] == "structseq":
+        return cls(tuple(fields.values()))
+    return cls(**fields)
+
+
+def _named_tuple(name: str, keys: list[str]) -> Any:
+    make: Any = collections.namedtuple
+    return make(name, keys)

@@ -41,7 +41,8 @@ def compare(name: str, got: Array, want: Array, allowed: float) -> Comparison:
     if not _is_inexact(want):
         wrong = int(np.count_nonzero(got != want))
         return Comparison(name, wrong == 0, float(wrong > 0), 0.0, _wrong(wrong, want.size))
-    y, r = _widen(got), _widen(want)
+    y: Array = _widen(got)
+    r: Array = _widen(want)
     finite = np.isfinite(r)
     same_places = np.array_equal(finite, np.isfinite(y)) and np.array_equal(
         y[~finite], r[~finite], equal_nan=True
@@ -95,7 +96,9 @@ def random_inputs(examples: Arrays, seed: int) -> list[Array]:
         elif _is_inexact(example) and np.isrealobj(example):
             wide = _widen(example)
             deviation = float(np.nanstd(wide)) or 1.0
-            values = generator.normal(float(np.nanmean(wide)), deviation, example.shape)
+            values: Array = np.asarray(
+                generator.normal(float(np.nanmean(wide)), deviation, example.shape)
+            )
             drawn.append(values.astype(example.dtype))
         else:
             drawn.append(generator.choice(example.reshape(-1), example.shape))
@@ -108,7 +111,8 @@ def _is_inexact(array: Array) -> bool:
 
 
 def _widen(array: Array) -> Array:
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    wide: Array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return wide
 
 
 def _wrong(count: int, size: int) -> str:

@@ -1,6 +1,7 @@
 """Compile once, compare with eager: what every end-to-end test does."""
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,9 @@ from lemurc.verification import compare_all
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Equal stages of different tests compile once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEMURC_CACHE_DIR", str(tmp_path_factory.getbasetemp().parent / "cache"))
+        base = tmp_path_factory.getbasetemp()
+        shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+        patch.setenv("LEMURC_CACHE_DIR", str(shared / "lemurc-cache"))
         yield
 
 

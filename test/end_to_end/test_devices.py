@@ -72,7 +72,10 @@ def test_pinned_to_cpu_and_vulkan(name: str, check: Any) -> None:
     )
     assert devices_of(result) == {"cpu", "vulkan"}
     assert {row.device for row in session.placement["main"].devices} == {"cpu:0", "vulkan:0"}
-    assert {v.target: v.status for v in result.verdicts} == {"cpu": "verified", "vulkan": "verified"}
+    assert {v.target: v.status for v in result.verdicts} == {
+        "cpu": "verified",
+        "vulkan": "verified",
+    }
 
 
 @pytest.mark.vulkan
@@ -121,7 +124,9 @@ def test_four_logical_cpus(name: str, check: Any) -> None:
     model, args = MODELS[name]()
     pins = [f"{i}*=cpu:{i % 4}" for i, _ in enumerate(model.children())]
     result, session = check(model, args, targets="cpu", pins=tuple(pins))
-    wanted = {f"cpu:{i % 4}" for i, child in enumerate(model.children()) if list(child.parameters())}
+    wanted = {
+        f"cpu:{i % 4}" for i, child in enumerate(model.children()) if list(child.parameters())
+    }
     assert wanted <= devices_of(result)
     assert len(session.placement["main"].devices) >= len(wanted)
 
@@ -134,7 +139,10 @@ class Group(nn.Module):
         self.layer = nn.Linear(8, 8)
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return torch.tanh(self.layer(torch.stack(inputs).sum(0)))
+        total = inputs[0]
+        for other in inputs[1:]:
+            total = total + other
+        return torch.tanh(self.layer(total))
 
 
 CHAIN = {i: [i - 1] if i else [] for i in range(8)}

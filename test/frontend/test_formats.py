@@ -102,8 +102,12 @@ def test_mlir(tmp_path: Path) -> None:
 def test_hugging_face_folder(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(
-        vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=16, max_position_embeddings=32,
+        vocab_size=50,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=32,
     )
     transformers.BertModel(config).save_pretrained(tmp_path)
     program = load(tmp_path)

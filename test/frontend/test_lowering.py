@@ -40,12 +40,16 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_composites_and_values_of_the_zoo(level_l: ModuleType, name: str, zoo: ModuleType, tmp_path: Path) -> None:
+def test_composites_and_values_of_the_zoo(
+    level_l: ModuleType, name: str, zoo: ModuleType, tmp_path: Path
+) -> None:
     program = load(*zoo.ZOO[name]())
     assert level_l.composites(level_l.lower(program)) == EXPECTED[name]
     assert program.reference is not None
     expected = program.reference["main"](program.examples["main"])
-    level_l.assert_close(level_l.LoweredFunction(program, tmp_path)(program.examples["main"]), expected)
+    level_l.assert_close(
+        level_l.LoweredFunction(program, tmp_path)(program.examples["main"]), expected
+    )
 
 
 @pytest.mark.slow
@@ -55,6 +59,7 @@ def test_composites_and_values_of_the_zoo(level_l: ModuleType, name: str, zoo: M
         "distilbert",
         "llama_decode",
         "qwen2",
+        "mixtral",
         "whisper_encoder",
         "whisper_decoder",
         "vit",
@@ -65,11 +70,15 @@ def test_composites_and_values_of_the_zoo(level_l: ModuleType, name: str, zoo: M
         "t5",
     ],
 )
-def test_values_of_the_larger_zoo(level_l: ModuleType, name: str, zoo: ModuleType, tmp_path: Path) -> None:
+def test_values_of_the_larger_zoo(
+    level_l: ModuleType, name: str, zoo: ModuleType, tmp_path: Path
+) -> None:
     program = load(*zoo.ZOO[name]())
     assert program.reference is not None
     expected = program.reference["main"](program.examples["main"])
-    level_l.assert_close(level_l.LoweredFunction(program, tmp_path)(program.examples["main"]), expected)
+    level_l.assert_close(
+        level_l.LoweredFunction(program, tmp_path)(program.examples["main"]), expected
+    )
 
 
 def test_module_paths_reach_level_l(level_l: ModuleType, zoo: ModuleType) -> None:
@@ -154,7 +163,9 @@ class Halves(nn.Module):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float16, 1e-2), (torch.bfloat16, 2e-2)])
-def test_half_precision(level_l: ModuleType, dtype: torch.dtype, tolerance: float, tmp_path: Path) -> None:
+def test_half_precision(
+    level_l: ModuleType, dtype: torch.dtype, tolerance: float, tmp_path: Path
+) -> None:
     module = Halves().to(dtype).eval()
     program = load(module, torch.randn(3, 64).to(dtype))
     assert program.reference is not None
@@ -190,4 +201,6 @@ def test_scatter_along_a_negative_dimension(level_l: ModuleType, tmp_path: Path)
     program = load(Scatter(), (torch.ones(2, 3), index))
     assert program.reference is not None
     expected = program.reference["main"](program.examples["main"])
-    level_l.assert_close(level_l.LoweredFunction(program, tmp_path)(program.examples["main"]), expected)
+    level_l.assert_close(
+        level_l.LoweredFunction(program, tmp_path)(program.examples["main"]), expected
+    )

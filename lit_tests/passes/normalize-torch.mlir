@@ -1,0 +1,76 @@
+// RUN: lemurc opt -p normalize-torch --split-input-file %s | filecheck %s
+
+// CHECK-LABEL: func.func @scatter
+// CHECK:         [[DIM:%.+]] = torch.constant.int 1
+// CHECK:         torch.aten.scatter_add {{%.+}}, [[DIM]],
+func.func @scatter(%x: !torch.vtensor<[2,5],f32>, %i: !torch.vtensor<[2,3],si64>, %s: !torch.vtensor<[2,3],f32>) -> !torch.vtensor<[2,5],f32> {
+  %last = torch.constant.int -1
+  %0 = torch.aten.scatter_add %x, %last, %i, %s : !torch.vtensor<[2,5],f32>, !torch.int, !torch.vtensor<[2,3],si64>, !torch.vtensor<[2,3],f32> -> !torch.vtensor<[2,5],f32>
+  return %0 : !torch.vtensor<[2,5],f32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @mask
+// CHECK:         torch.aten.unsqueeze {{.*}} -> !torch.vtensor<[1,6,6],i1>
+// CHECK:         [[MASK:%.+]] = torch.aten.unsqueeze {{.*}} -> !torch.vtensor<[1,1,6,6],i1>
+// CHECK:         torch.aten.scaled_dot_product_attention {{%.+}}, {{%.+}}, {{%.+}}, [[MASK]],
+func.func @mask(%x: !torch.vtensor<[2,4,6,8],f32>, %m: !torch.vtensor<[6,6],i1>) -> !torch.vtensor<[2,4,6,8],f32> {
+  %none = torch.constant.none
+  %zero = torch.constant.float 0.000000e+00
+  %false = torch.constant.bool false
+  %0 = torch.aten.scaled_dot_product_attention %x, %x, %x, %m, %zero, %false, %none, %false : !torch.vtensor<[2,4,6,8],f32>, !torch.vtensor<[2,4,6,8],f32>, !torch.vtensor<[2,4,6,8],f32>, !torch.vtensor<[6,6],i1>, !torch.float, !torch.bool, !torch.none, !torch.bool -> !torch.vtensor<[2,4,6,8],f32>
+  return %0 : !torch.vtensor<[2,4,6,8],f32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @no_batch
+// CHECK:         [[Y:%.+]] = torch.aten.scaled_dot_product_attention {{.*}} -> !torch.vtensor<[1,6,8],f32>
+// CHECK:         torch.aten.squeeze.dim [[Y]], {{.*}} -> !torch.vtensor<[6,8],f32>
+func.func @no_batch(%x: !torch.vtensor<[6,8],f32>) -> !torch.vtensor<[6,8],f32> {
+  %none = torch.constant.none
+  %zero = torch.constant.float 0.000000e+00
+  %false = torch.constant.bool false
+  %0 = torch.aten.scaled_dot_product_attention %x, %x, %x, %none, %zero, %false, %none, %false : !torch.vtensor<[6,8],f32>, !torch.vtensor<[6,8],f32>, !torch.vtensor<[6,8],f32>, !torch.none, !torch.float, !torch.bool, !torch.none, !torch.bool -> !torch.vtensor<[6,8],f32>
+  return %0 : !torch.vtensor<[6,8],f32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @narrow
+// CHECK:         [[BY:%.+]] = torch.constant.int -8
+// CHECK:         torch.aten.add.Scalar {{%.+}}, [[BY]],
+func.func @narrow(%x: !torch.vtensor<[4],si8>) -> !torch.vtensor<[4],si8> {
+  %eight = torch.constant.int 8
+  %one = torch.constant.int 1
+  %0 = torch.aten.sub.Scalar %x, %eight, %one : !torch.vtensor<[4],si8>, !torch.int, !torch.int -> !torch.vtensor<[4],si8>
+  return %0 : !torch.vtensor<[4],si8>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @half_sum
+// CHECK:         [[WIDE:%.+]] = torch.prims.convert_element_type {{.*}} -> !torch.vtensor<[4096],f32>
+// CHECK:         [[SUM:%.+]] = torch.aten.sum [[WIDE]], {{.*}} -> !torch.vtensor<[],f32>
+// CHECK:         torch.prims.convert_element_type [[SUM]], {{.*}} -> !torch.vtensor<[],bf16>
+func.func @half_sum(%x: !torch.vtensor<[4096],bf16>) -> !torch.vtensor<[],bf16> {
+  %none = torch.constant.none
+  %0 = torch.aten.sum %x, %none : !torch.vtensor<[4096],bf16>, !torch.none -> !torch.vtensor<[],bf16>
+  return %0 : !torch.vtensor<[],bf16>
+}
+
+// -----
+
+// Wide integers and dimensions counted from the front stay as they are.
+// CHECK-LABEL: func.func @others
+// CHECK:         torch.aten.sub.Scalar
+// CHECK:         torch.aten.index_select
+func.func @others(%x: !torch.vtensor<[4],si64>, %i: !torch.vtensor<[2],si64>) -> !torch.vtensor<[2],si64> {
+  %zero = torch.constant.int 0
+  %eight = torch.constant.int 8
+  %one = torch.constant.int 1
+  %0 = torch.aten.sub.Scalar %x, %eight, %one : !torch.vtensor<[4],si64>, !torch.int, !torch.int -> !torch.vtensor<[4],si64>
+  %1 = torch.aten.index_select %0, %zero, %i : !torch.vtensor<[4],si64>, !torch.int, !torch.vtensor<[2],si64> -> !torch.vtensor<[2],si64>
+  return %1 : !torch.vtensor<[2],si64>
+}

@@ -1,0 +1,186 @@
+"""Whatever a user hands in: one clear message, a documented exit status, nothing half-written."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import lemurc
+from lemurc.errors import DeviceError, LemurcError, UnsupportedModelError
+
+FACTORY = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+    def forward(self, x):
+        return self.layer(x).relu()
+
+def build():
+    return Net().eval(), (torch.ones(2, 4),)
+
+class Strange(torch.nn.Module):
+    def forward(self, x):
+        y = torch.lgamma(x)
+        z = torch.cummax(y, 0).values
+        return torch.lgamma(z)
+
+def strange():
+    return Strange().eval(), (torch.ones(2, 4),)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """model.py, model.lemur made of it, and files that are no models."""
+    folder = tmp_path_factory.mktemp("bad")
+    (folder / "model.py").write_text(FACTORY)
+    (folder / "notes.txt").write_text("not a model")
+    torch.save(nn.Linear(2, 2), folder / "pickle.pt")
+    torch.save(nn.Linear(2, 2).state_dict(), folder / "weights.pt")
+    lemurc.compile(f"{folder / 'model.py'}:build", output=folder / "model.lemur")
+    return folder
+
+
+def cli(folder: Path, *argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    program = "from lemurc.tools.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", program, *argv],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        **options,
+    )
+
+
+COMPILE = {
+    "unknown file type": (["notes.txt"], 2, ["notes.txt"]),
+    "missing file": (["absent.pt2"], 2, ["absent.pt2"]),
+    "pickle": (["pickle.pt"], 2, ["pickle", "--trust-pickle"]),
+    "bare state dict": (["weights.pt"], 3, ["weights", "--model file.py:build"]),
+    "unknown target": (["model.py:build", "--targets", "cuad"], 2, ["cuad", "cuda"]),
+    "unwritable output": (["model.py:build", "-o", "no/such/folder/x.lemur"], 2, ["x.lemur"]),
+    "unknown factory": (["model.py:biuld"], 2, ["biuld"]),
+    "pin to no target": (["model.py:build", "--pin", "layer=vulkan"], 2, ["vulkan", "--targets"]),
+    "pin to nothing": (["model.py:build", "--pin", "laier.*=cpu"], 2, ["laier"]),
+    "no time": (["model.py:build", "--budget", "0.01s"], 7, ["0.01"]),
+}
+
+
+@pytest.mark.parametrize("name", COMPILE)
+def test_compile(name: str, folder: Path) -> None:
+    argv, status, words = COMPILE[name]
+    before = sorted(path.name for path in folder.iterdir())
+    ran = cli(folder, "compile", *argv, *([] if "-o" in argv else ["-o", "out.lemur"]))
+    assert ran.returncode == status, ran.stderr
+    for word in words:
+        assert word in ran.stderr
+    assert "Traceback" not in ran.stderr
+    after = sorted(path.name for path in folder.iterdir() if path.name != "__pycache__")
+    assert after == [name for name in before if name != "__pycache__"]
+
+
+def test_every_unsupported_operation_is_listed_with_its_line(folder: Path) -> None:
+    ran = cli(folder, "compile", "model.py:strange", "-o", "out.lemur")
+    assert ran.returncode == UnsupportedModelError.exit_status
+    for word in ("aten.lgamma x2", "aten.cummax", "model.py:16", "model.py:17", "model.py:18"):
+        assert word in ran.stderr, ran.stderr
+    assert not (folder / "out.lemur").exists()
+
+
+RUN = {
+    "wrong shape": (["--input", "2x5xf32"], 8, ["2, 4", "2, 5"]),
+    "wrong dtype": (["--input", "2x4xi64"], 8, ["float32", "int64"]),
+    "wrong count": (["--input", "2x4xf32", "--input", "2x4xf32"], 8, ["1", "2"]),
+    "no such device": (["--device", "cuda:0"], 6, ["cuda"]),
+    "unknown device": (["--device", "gpu"], 6, ["gpu"]),
+}
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_run(name: str, folder: Path) -> None:
+    argv, status, words = RUN[name]
+    ran = cli(folder, "run", "model.lemur", *argv)
+    assert ran.returncode == status, ran.stderr
+    for word in words:
+        assert word in ran.stderr, ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[: len(data) * 2 // 3],
+    "flipped bit": lambda data: data[:9000] + bytes([data[9000] ^ 1]) + data[9001:],
+    "empty": lambda data: b"",
+    "foreign": lambda data: b"PK\x03\x04 something else",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_artifact(name: str, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.lemur"
+    path.write_bytes(DAMAGE[name]((folder / "model.lemur").read_bytes()))
+    ran = cli(tmp_path, "run", "damaged.lemur")
+    assert ran.returncode == 5, ran.stderr
+    assert "damaged.lemur" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_no_device_of_any_compiled_target(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "gpu.lemur"
+    lemurc.compile(f"{folder / 'model.py'}:build", targets="cuda", output=path)
+    with pytest.raises(DeviceError) as caught:
+        lemurc.load(path)
+    assert caught.value.code == "no-device"
+    assert "cuda" in str(caught.value)
+    assert "cpu" in str(caught.value)
+    assert cli(tmp_path, "run", "gpu.lemur").returncode == 6
+
+
+def test_interrupt_during_compile(folder: Path) -> None:
+    """^C ends every child and leaves no file."""
+    program = "from lemurc.tools.cli import main; main()"
+    argv = ["compile", "model.py:build", "-o", "late.lemur", "--no-cache"]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", program, *argv],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err.decode()
+    assert not list(folder.glob("*late*"))
+    assert not _children_of_session(process.pid)
+
+
+def _children_of_session(session: int) -> list[str]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(status.parent.name)
+    return found
+
+
+def test_errors_are_lemurc_errors_in_python_too(folder: Path) -> None:
+    with lemurc.load(folder / "model.lemur") as session:
+        with pytest.raises(LemurcError) as caught:
+            session(np.zeros((2, 5), np.float32))
+        assert caught.value.code == "input-shape"
+        assert session(np.zeros((2, 4), np.float32)).shape == (2, 3)
