@@ -4,6 +4,7 @@ import functools
 import hashlib
 import importlib.metadata
 import json
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 GOLDEN_SEED = 20
+_REASON_LENGTH = 120
 PRODUCERS = ("torch", "torch-mlir", "iree-base-compiler")
 
 
@@ -34,7 +36,7 @@ class Build:
     """What goes into an artifact, and `check`: the same for the CPU of this machine.
 
     `check` holds plans whose every device is replaced by a CPU one, for verifying what
-    no device here can run.
+    no device here can run. `refused` are the targets asked for that no plan uses, and why.
     """
 
     manifest: mf.Manifest
@@ -42,6 +44,7 @@ class Build:
     weights: dict[str, Array]
     check: "Build | None" = None
     notes: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 def with_verification_arch(archs: Sequence[TargetArch]) -> list[TargetArch]:
@@ -129,6 +132,7 @@ def build(
 
     result = assemble(plans, stages)
     result.notes = notes
+    result.refused = _refused(requests, plans, response, failures)
     result.check = assemble([_on_cpu(plan) for plan in plans], check_stages)
     return result
 
@@ -221,6 +225,7 @@ def _compile(
         cache=Cache(default_directory()) if options.cache else None,
         workers=options.workers(),
         time_limit=remaining(),
+        budget=options.budget_s,
         max_rss_bytes=options.max_rss,
         progress=lambda done, total, name: options.report("generate code", done, total, name),
     )
@@ -270,6 +275,26 @@ def _compiled_plans(
     if options.pins or options.system is not None:
         return list(kept.values())
     return sorted(kept.values(), key=lambda plan: sum(p.seconds for p in plan.predicted.values()))
+
+
+def _refused(
+    requests: Sequence["TargetRequest"],
+    plans: Sequence[mf.Plan],
+    response: Response,
+    failures: Sequence["CompileFailure | bytes"],
+) -> dict[str, str]:
+    """Why no plan uses a target that was asked for: the first reason found, in short."""
+    used = {device.target for plan in plans for device in plan.devices}
+    reasons = dict(response.illegal)
+    for failure in failures:
+        if not isinstance(failure, bytes):
+            verb = "crashed" if failure.crashed else "refused it"
+            reasons.setdefault(failure.job.target, f"IREE {verb}: {failure.diagnostic}")
+    return {
+        name: textwrap.shorten(reasons.get(name, "no plan uses it"), _REASON_LENGTH)
+        for name in (request.target.name for request in requests)
+        if name not in used
+    }
 
 
 def _on_cpu(plan: mf.Plan) -> mf.Plan:

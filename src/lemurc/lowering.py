@@ -114,6 +114,8 @@ class Response:
     plans: tuple[Plan, ...]
     parameters: FoldedParameters | None
     notes: tuple[str, ...] = ()
+    illegal: dict[str, str] = field(default_factory=dict)
+    """Targets that cannot run the whole model by themselves, and why."""
 
 
 def main(folder: Path) -> int:
@@ -163,7 +165,7 @@ def lower(folder: Path, request: Request) -> Response:
         module, stepped_down = _optimized(module, request.opt_level)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
-        partitions, notes = _partitions(optimized, request)
+        partitions, notes, illegal = _partitions(optimized, request)
         stages = _Stages()
         plans = tuple(_plan(partition, stages) for partition in partitions)
         needed = _targets_of(plans)
@@ -172,7 +174,8 @@ def lower(folder: Path, request: Request) -> Response:
             for name, source in stages.sources.items()
         }
         functions = _flows(module)
-    return Response(functions, lowered, plans, parameters, (*stepped_down, *notes))
+    said = (*stepped_down, *notes)
+    return Response(functions, lowered, plans, parameters, said, illegal)
 
 
 def _optimized(module: Any, level: int) -> tuple[Any, list[str]]:
@@ -196,8 +199,10 @@ def _optimized(module: Any, level: int) -> tuple[Any, list[str]]:
             module = ir.Module.parse(before)
 
 
-def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str]]:
-    """One placed and outlined module per useful set of devices.
+def _partitions(
+    optimized: bytes, request: Request
+) -> tuple[list[Any], list[str], dict[str, str]]:
+    """One placed and outlined module per useful set of devices; notes; illegal targets.
 
     When the largest set puts everything on one device, smaller sets of several devices
     would too: only the sets of one device are left to look at.
@@ -209,6 +214,7 @@ def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str
 
     found: list[Any] = []
     notes: list[str] = []
+    illegal: dict[str, str] = {}
     cut = True
     for number, system in enumerate(request.systems):
         if number > 0 and not cut and len(system["devices"]) > 1:
@@ -222,6 +228,8 @@ def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str
                 raise
             names = ", ".join(device["name"] for device in system["devices"])
             notes.append(f"no plan for {names} alone: {error.message}")
+            if len(system["devices"]) == 1:
+                illegal[system["devices"][0]["target"]] = error.message
             continue
         except UsageError as error:
             # A pin names a device that this smaller set lacks.
@@ -239,7 +247,7 @@ def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str
             code="no-legal-target",
             hint="add a target that supports it, such as cpu",
         )
-    return found, notes
+    return found, notes, illegal
 
 
 @dataclass
