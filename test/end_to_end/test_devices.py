@@ -78,6 +78,29 @@ def test_pinned_to_cpu_and_vulkan(name: str, check: Any) -> None:
     }
 
 
+class Masked(nn.Module):
+    """Attention that IREE does not compile for Vulkan as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        q = self.project(x).view(2, -1, 4, WIDTH // 4).transpose(1, 2)
+        y = nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask[:, None, None])
+        return y.transpose(1, 2).reshape(2, -1, WIDTH)
+
+
+@pytest.mark.vulkan
+def test_masked_attention_on_vulkan(check: Any) -> None:
+    mask = torch.ones(2, 6, dtype=torch.bool)
+    mask[1, 4:] = False
+    torch.manual_seed(0)
+    args = (torch.randn(2, 6, WIDTH), mask)
+    result, _ = check(Masked().eval(), args, targets="vulkan:host", devices=["vulkan"])
+    assert [verdict.status for verdict in result.verdicts] == ["verified"]
+
+
 @pytest.mark.vulkan
 @pytest.mark.parametrize("name", MODELS)
 def test_placed_on_cpu_and_vulkan_by_memory(name: str, check: Any, tmp_path: Path) -> None:
