@@ -8,6 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import TensorArgument
 from torch.fx import Node
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
 Graph = torch.fx.Graph
 
@@ -28,7 +29,10 @@ class Edit:
         }
         plain_args, plain_kwargs = torch.fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
         with _fake(self.node.graph):
-            made.meta["val"] = target(*plain_args, **plain_kwargs)
+            value = made.meta["val"] = target(*plain_args, **plain_kwargs)
+        if isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in value.shape):
+            # the importer asks for it where a number is read with .item()
+            made.meta["tensor_meta"] = _extract_tensor_metadata(value)
         return made
 
     def size(self, value: Node, dim: int) -> int | Node:
