@@ -20,6 +20,13 @@ COMMON_FLAGS = (
     "--iree-vm-bytecode-module-strip-source-map",
 )
 
+CAREFUL_FLAGS = (
+    # O2 fuses scatters with their sources and softmax with dynamic sizes into dispatches
+    # that IREE 3.13 cannot compile for CPUs.
+    "--iree-dispatch-creation-enable-aggressive-fusion=false",
+)
+"""Instead of tuning, for a stage that IREE refuses to compile."""
+
 
 @dataclass(frozen=True)
 class StageTraits:
@@ -136,7 +143,7 @@ class Target:
             *known.flags,
             *self.required,
             *constants,
-            *(self.tuning(known.name, traits) if tuned else ()),
+            *(self.tuning(known.name, traits) if tuned else CAREFUL_FLAGS),
         )
 
     def illegal_types_of(self, archs: Iterable[str]) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ import numpy as np
 
 import lemurc
 from lemurc import manifest as mf
+from lemurc.draws import random_inputs
 from lemurc.errors import UnsupportedModelError
 from lemurc.lowering import FoldedParameters, IreeInput, Response, TargetArch
 from lemurc.options import CompileOptions
-from lemurc.verification import TOLERANCE, random_inputs
+from lemurc.verification import TOLERANCE
 
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
@@ -96,6 +97,10 @@ def build(
             out_tree=signature.out_tree,
             argument_names=signature.argument_names,
             state_updates=response.functions[name].state_updates,
+            input_updates=response.functions[name].input_updates,
+            input_ranges=signature.input_ranges,
+            checks=signature.checks,
+            check_flags=response.functions[name].check_flags,
         )
         for name, signature in program.functions.items()
     }
@@ -366,7 +371,11 @@ def _used_weights(weights: dict[str, Array], manifest: mf.Manifest) -> dict[str,
     }
     wanted.update(manifest.state)
     for function in manifest.functions.values():
-        references = [*function.results, *function.state_updates.values()]
+        references = [
+            *function.results,
+            *function.state_updates.values(),
+            *function.input_updates.values(),
+        ]
         wanted.update(r.removeprefix("param:") for r in references if r.startswith("param:"))
     return {name: in_layout(weights, name) for name in sorted(wanted)}
 
@@ -382,7 +391,8 @@ def _golden(
         inputs = program.examples[function]
         if options.golden == "random":
             inputs = random_inputs(inputs, GOLDEN_SEED)
-        parts = {"in": inputs, "out": reference(inputs)}
+        outputs = reference(inputs)[: len(program.functions[function].outputs)]
+        parts = {"in": inputs, "out": outputs}
         files: dict[str, tuple[mf.TensorFile, ...]] = {}
         for kind, arrays in parts.items():
             names = [f"golden/{function}.{kind}{i}.bin" for i in range(len(arrays))]

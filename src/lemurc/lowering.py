@@ -105,6 +105,8 @@ class FunctionFlow:
 
     results: tuple[str, ...]
     state_updates: dict[str, str]
+    input_updates: dict[str, str]
+    check_flags: str = ""
 
 
 @dataclass(frozen=True)
@@ -396,13 +398,20 @@ def _flows(module: Any) -> dict[str, FunctionFlow]:
         graph = Graph(entry)
         results: dict[int, str] = {}
         updates: dict[str, str] = {}
+        inputs: dict[str, str] = {}
+        flags = ""
         attributes = _attributes(entry, "res_attrs")
         for value, attrs in zip(graph.terminator.operands, attributes, strict=True):
             if "lemur.state_update" in attrs:
                 updates[attrs["lemur.state_update"].value] = graph.reference(value)
+            elif "lemur.input_update" in attrs:
+                inputs[str(attrs["lemur.input_update"].value)] = graph.reference(value)
+            elif "lemur.checks" in attrs:
+                flags = graph.reference(value)
             else:
                 results[attrs["lemur.output"].value] = graph.reference(value)
-        flows[symbol(entry)] = FunctionFlow(tuple(results[i] for i in sorted(results)), updates)
+        ordered = tuple(results[i] for i in sorted(results))
+        flows[symbol(entry)] = FunctionFlow(ordered, updates, inputs, flags)
     return flows
 
 

@@ -1,5 +1,5 @@
 from lemurc.targets import registry
-from lemurc.targets.base import StageTraits
+from lemurc.targets.base import CAREFUL_FLAGS, StageTraits
 
 
 def test_cpu_flags_follow_what_the_stage_holds():
@@ -10,7 +10,8 @@ def test_cpu_flags_follow_what_the_stage_holds():
     assert "--iree-opt-data-tiling" not in plain
     assert set(plain) < set(linear) < set(conv)
     assert "--iree-global-opt-use-im2col-for-convs" in conv
-    assert cpu.flags("x86-64-v3", StageTraits({"conv": 2}), tuned=False) == plain
+    careful = cpu.flags("x86-64-v3", StageTraits({"conv": 2}), tuned=False)
+    assert careful == (*plain, *CAREFUL_FLAGS)
 
 
 def test_operands_are_packed_only_where_iree_does_it_well():
