@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from lemurc.errors import UnsupportedModelError
-from lemurc.frontend.graph_edits import Edit
+from lemurc.frontend.graph_edits import MADE, Edit
 from lemurc.frontend.guards import Guards
 from lemurc.frontend.node_locations import python_line
 
@@ -27,7 +27,7 @@ _DROPPED = (
 
 def guard_assertions(program: ExportedProgram, guards: Guards) -> None:
     for node in list(program.graph.nodes):
-        if node.op != "call_function":
+        if node.op != "call_function" or MADE in node.meta:
             continue
         if node.target is _aten._local_scalar_dense.default:
             _bound(program, node, guards)

@@ -88,7 +88,7 @@ def _columns(edit: Edit, mask: Node, node: Node) -> list[Node]:
     first = edit.call(_aten.full.default, [one_more], 0, dtype=torch.int64)
     first = edit.call(_aten.scatter.src, first, 0, target, places)
     count = edit.call(_aten.sum.default, numbers)
-    length = _length(edit, count, node)
+    length = edit.number(count, _symbol(node))
     found = edit.call(_aten.slice.Tensor, first, 0, 0, length)
     columns: list[Node] = []
     for size in reversed(shape):
@@ -96,15 +96,6 @@ def _columns(edit: Edit, mask: Node, node: Node) -> list[Node]:
         columns.insert(0, edit.call(_aten.remainder.Tensor, found, by))
         found = edit.call(_aten.div.Tensor_mode, found, by, rounding_mode="floor")
     return columns
-
-
-def _length(edit: Edit, count: Node, node: Node) -> Node:
-    """The number of selected elements: the size the exporter already has a symbol for."""
-    with node.graph.inserting_before(node):
-        length = node.graph.call_function(_aten._local_scalar_dense.default, (count,))
-    length.meta = {k: v for k, v in node.meta.items() if k not in ("val", "unbacked_bindings")}
-    length.meta["val"] = _symbol(node)
-    return length
 
 
 def _symbol(node: Node) -> torch.SymInt:
