@@ -201,9 +201,7 @@ def _optimized(module: Any, level: int) -> tuple[Any, list[str]]:
             module = ir.Module.parse(before)
 
 
-def _partitions(
-    optimized: bytes, request: Request
-) -> tuple[list[Any], list[str], dict[str, str]]:
+def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str], dict[str, str]]:
     """One placed and outlined module per useful set of devices; notes; illegal targets.
 
     When the largest set puts everything on one device, smaller sets of several devices
