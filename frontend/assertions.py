@@ -1,7 +1,7 @@
 """`torch._assert_async`, `torch._check` and the bounds of `.item()` as guards.
 
-    k = n.item(); torch._check(k <= 8)     n is an argument: checked before the call
-    torch._assert_async(x.sum() > 0, m)    a flag with message m
+k = n.item(); torch._check(k <= 8)     n is an argument: checked before the call
+torch._assert_async(x.sum() > 0, m)    a flag with message m
 """
 
 import operator
@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from lemurc.errors import UnsupportedModelError
-from lemurc.frontend.graph_edits import Edit
+from lemurc.frontend.graph_edits import MADE, Edit
 from lemurc.frontend.guards import Guards
 from lemurc.frontend.node_locations import python_line
 
@@ -27,7 +27,7 @@ _DROPPED = (
 
 def guard_assertions(program: ExportedProgram, guards: Guards) -> None:
     for node in list(program.graph.nodes):
-        if node.op != "call_function":
+        if node.op != "call_function" or MADE in node.meta:
             continue
         if node.target is _aten._local_scalar_dense.default:
             _bound(program, node, guards)

@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from lemurc.frontend.graph_edits import Edit
+from lemurc.frontend.graph_edits import MADE, Edit
 from lemurc.frontend.guards import Guards, any_of
 
 _aten = torch.ops.aten
@@ -29,7 +29,7 @@ _REASON = "integer division by zero"
 
 def guard_divisions(program: ExportedProgram, guards: Guards) -> None:
     for node in list(program.graph.nodes):
-        if node.op == "call_function" and node.target in _DIVISIONS and _is_integer(node):
+        if node.target in _DIVISIONS and MADE not in node.meta and _is_integer(node):
             divisor = node.args[1]
             if isinstance(divisor, Node) and isinstance(divisor.meta["val"], torch.Tensor):
                 node.update_arg(1, _safe(node, divisor, guards))

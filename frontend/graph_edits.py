@@ -13,6 +13,10 @@ from torch.fx.passes.shape_prop import _extract_tensor_metadata
 Graph = torch.fx.Graph
 
 
+MADE = "lemurc_made"
+"""Marks nodes that are not the user's: they need no guards."""
+
+
 class Edit:
     """Makes nodes before `node` that count as part of it: same module, same line."""
 
@@ -20,6 +24,22 @@ class Edit:
         self.node = node
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+        made = self._node(target, args, kwargs)
+        plain_args, plain_kwargs = torch.fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
+        with _fake(self.node.graph):
+            value = made.meta["val"] = target(*plain_args, **plain_kwargs)
+        if isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in value.shape):
+            # the importer asks for it where a number is read with .item()
+            made.meta["tensor_meta"] = _extract_tensor_metadata(value)
+        return made
+
+    def number(self, source: Node, symbol: torch.SymInt) -> Node:
+        """`source.item()`, for a number that the exporter already has a symbol for."""
+        made = self._node(torch.ops.aten._local_scalar_dense.default, (source,), {})
+        made.meta["val"] = symbol
+        return made
+
+    def _node(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
         with self.node.graph.inserting_before(self.node):
             made = self.node.graph.call_function(target, args, kwargs)
         made.meta = {
@@ -27,12 +47,7 @@ class Edit:
             for key, value in self.node.meta.items()
             if key not in ("val", "tensor_meta", "unbacked_bindings")
         }
-        plain_args, plain_kwargs = torch.fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
-        with _fake(self.node.graph):
-            value = made.meta["val"] = target(*plain_args, **plain_kwargs)
-        if isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in value.shape):
-            # the importer asks for it where a number is read with .item()
-            made.meta["tensor_meta"] = _extract_tensor_metadata(value)
+        made.meta[MADE] = True
         return made
 
     def size(self, value: Node, dim: int) -> int | Node:

@@ -38,6 +38,8 @@ class Guards:
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program
         self.flags: list[Node] = []
+        self.result: OutputSpec | None = None
+        """Of all flags together; the caller adds it to the signature, after the others."""
         self._messages: list[str] = []
         self._ranges: dict[tuple[int, Any, Any, bool], InputRange] = {}
         self._inputs = input_positions(program)
@@ -158,9 +160,7 @@ class Guards:
             value = source
         return value.name, shift
 
-    def _clamp(
-        self, edit: Edit, user: Node, value: Node, low: Any, high: Any, reason: str
-    ) -> Node:
+    def _clamp(self, edit: Edit, user: Node, value: Node, low: Any, high: Any, reason: str) -> Node:
         outside = []
         if isinstance(low, int):
             outside.append(edit.call(_aten.lt.Scalar, value, low))
@@ -190,11 +190,13 @@ def add_guards(program: ExportedProgram) -> Guards:
     guard_lookups(program, guards)
     guard_divisions(program, guards)
     guard_assertions(program, guards)
+    if guards.flags:
+        _return_flags(program, guards)
     program.graph.eliminate_dead_code()
     return guards
 
 
-def append_flags(program: ExportedProgram, guards: Guards) -> None:
+def _return_flags(program: ExportedProgram, guards: Guards) -> None:
     """The flags as one boolean tensor, the last result."""
     output = output_node(program)
     edit = Edit(output)
@@ -202,9 +204,7 @@ def append_flags(program: ExportedProgram, guards: Guards) -> None:
     flags = rows[0] if len(rows) == 1 else edit.call(_aten.cat.default, rows)
     results: Any = output.args[0]
     output.args = ((*results, flags),)
-    program.graph_signature.output_specs.append(
-        OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(name=flags.name), None)
-    )
+    guards.result = OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(name=flags.name), None)
 
 
 def any_of(edit: Edit, values: Node) -> Node:

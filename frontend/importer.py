@@ -26,7 +26,7 @@ from torch_mlir.extras.fx_importer import FxImporter, GraphNodeImporter
 
 from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError
-from lemurc.frontend.guards import Guards, add_guards, append_flags
+from lemurc.frontend.guards import Guards, add_guards
 from lemurc.frontend.node_locations import LocatedContextCache, python_line
 from lemurc.frontend.numbers import return_numbers_as_tensors
 from lemurc.frontend.selections import give_sizes_to_selections
@@ -66,8 +66,8 @@ def import_programs(
         positions = input_positions(program)
         arguments = _prepare_inputs(program, store, entry_point)
         results = _prepare_outputs(program, store, entry_point, positions)
-        if guards[entry_point].messages:
-            append_flags(program, guards[entry_point])
+        if (flags := guards[entry_point].result) is not None:
+            program.graph_signature.output_specs.append(flags)
             results.append({"lemur.checks": 0})
         try:
             function = importer.import_program(program, func_name=entry_point)
@@ -162,7 +162,7 @@ def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: s
         node = placeholders[spec.arg.name]
         if spec.kind is InputKind.USER_INPUT:
             if isinstance(spec.arg, TensorArgument):
-                marks.append({"lemur.input": flat_inputs} | _largest_sizes(program, node))
+                marks.append({"lemur.input": flat_inputs, **_largest_sizes(program, node)})
                 flat_inputs += 1
                 kept.append(spec)
             elif node.users:
@@ -189,7 +189,9 @@ def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: s
     return marks
 
 
-def _largest_sizes(program: ExportedProgram, node: torch.fx.Node) -> dict[str, list[int]]:
+def _largest_sizes(
+    program: ExportedProgram, node: torch.fx.Node
+) -> dict[str, int | str | list[int]]:
     """`lemur.dim_max`, so that costs are those of the largest call; -1 is no maximum."""
     shape = node.meta["val"].shape
     if all(isinstance(size, int) for size in shape):

@@ -12,7 +12,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from lemurc.frontend.graph_edits import Edit
+from lemurc.frontend.graph_edits import MADE, Edit
 from lemurc.frontend.guards import Guards
 
 _aten = torch.ops.aten
@@ -53,6 +53,8 @@ def guard_lookups(program: ExportedProgram, guards: Guards) -> None:
 
 def _is_written(node: Node) -> bool:
     """Whether the model itself has this lookup."""
+    if MADE in node.meta:
+        return False
     origins = node.meta.get("from_node") or ()
     return not origins or str(origins[-1].target).startswith(_WRITTEN)
 

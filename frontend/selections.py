@@ -1,9 +1,8 @@
 """Results as long as the data says: `nonzero`, and selections by a boolean mask.
 
-    nonzero(m)        m : [2, 3]     places = the true ones of 0..5 first, in order
-                                     k = m.sum().item();  places[:k] in rows and columns
-    x[m]              -> x[i, j]     by the columns i, j of nonzero(m)
-    masked_select     the same
+    places = the true ones of 0..5 first, in order;  k = m.sum().item()     m : [2, 3]
+    x[m]          ->  x.flatten()[places[:k]]
+    nonzero(m)    ->  places[:k] // 3, places[:k] % 3
 
 torch-mlir's own lowering of these does not end. The number of results is read on the
 host in the middle of the call, so a device other than the CPU waits there.
@@ -23,22 +22,28 @@ _aten = torch.ops.aten
 
 def give_sizes_to_selections(program: ExportedProgram) -> None:
     for node in list(program.graph.nodes):
-        if node.op != "call_function":
-            continue
         if node.target is _aten.nonzero.default:
-            columns = _columns(Edit(node), _only(node.args[0]), node)
-            replace(program, node, Edit(node).call(_aten.stack.default, columns, 1))
+            edit = Edit(node)
+            columns = _columns(edit, _only(node.args[0]), node)
+            replace(program, node, edit.call(_aten.stack.default, columns, 1))
         elif node.target is _aten.masked_select.default:
-            replace(program, node, _masked_select(node))
+            edit = Edit(node)
+            values, mask = _broadcast(edit, _only(node.args[0]), _only(node.args[1]))
+            replace(program, node, _selected(edit, values, mask, 0, node))
         elif node.target is _aten.index.Tensor:
-            _mask_to_columns(node)
+            indices: Any = node.args[1]
+            given = [at for at, index in enumerate(indices) if index is not None]
+            if len(given) == 1 and indices[given[0]].meta["val"].dtype is torch.bool:
+                table, mask = _only(node.args[0]), indices[given[0]]
+                replace(program, node, _selected(Edit(node), table, mask, given[0], node))
 
 
-def _masked_select(node: Node) -> Node:
-    edit = Edit(node)
-    values, mask = _only(node.args[0]), _only(node.args[1])
-    values, mask = _broadcast(edit, values, mask)
-    return edit.call(_aten.index.Tensor, values, _columns(edit, mask, node))
+def _selected(edit: Edit, values: Node, mask: Node, dim: int, node: Node) -> Node:
+    """Entries of `values` where `mask`, which stands for its dimensions from `dim` on."""
+    rank = mask.meta["val"].dim()
+    if rank > 1:
+        values = edit.call(_aten.flatten.using_ints, values, dim, dim + rank - 1)
+    return edit.call(_aten.index_select.default, values, dim, _places(edit, mask, node))
 
 
 def _broadcast(edit: Edit, values: Node, mask: Node) -> list[Node]:
@@ -74,7 +79,17 @@ def _mask_to_columns(node: Node) -> None:
 
 def _columns(edit: Edit, mask: Node, node: Node) -> list[Node]:
     """Where `mask` is true: one index tensor per dimension, of symbolic length."""
-    shape = [edit.size(mask, dim) for dim in range(mask.meta["val"].dim())]
+    found = _places(edit, mask, node)
+    columns: list[Node] = []
+    for dim in reversed(range(mask.meta["val"].dim())):
+        by = edit.tensor(edit.size(mask, dim))
+        columns.insert(0, edit.call(_aten.remainder.Tensor, found, by))
+        found = edit.call(_aten.div.Tensor_mode, found, by, rounding_mode="floor")
+    return columns
+
+
+def _places(edit: Edit, mask: Node, node: Node) -> Node:
+    """The numbers of the true elements of `mask`, counted row by row."""
     numbers = edit.call(_aten.reshape.default, mask, [-1])
     numbers = edit.call(_aten._to_copy.default, numbers, dtype=torch.int64)
     total = edit.size(numbers, 0)
@@ -88,23 +103,8 @@ def _columns(edit: Edit, mask: Node, node: Node) -> list[Node]:
     first = edit.call(_aten.full.default, [one_more], 0, dtype=torch.int64)
     first = edit.call(_aten.scatter.src, first, 0, target, places)
     count = edit.call(_aten.sum.default, numbers)
-    length = _length(edit, count, node)
-    found = edit.call(_aten.slice.Tensor, first, 0, 0, length)
-    columns: list[Node] = []
-    for size in reversed(shape):
-        by = edit.tensor(size)
-        columns.insert(0, edit.call(_aten.remainder.Tensor, found, by))
-        found = edit.call(_aten.div.Tensor_mode, found, by, rounding_mode="floor")
-    return columns
-
-
-def _length(edit: Edit, count: Node, node: Node) -> Node:
-    """The number of selected elements: the size the exporter already has a symbol for."""
-    with node.graph.inserting_before(node):
-        length = node.graph.call_function(_aten._local_scalar_dense.default, (count,))
-    length.meta = {k: v for k, v in node.meta.items() if k not in ("val", "unbacked_bindings")}
-    length.meta["val"] = _symbol(node)
-    return length
+    length = edit.number(count, _symbol(node))
+    return edit.call(_aten.slice.Tensor, first, 0, 0, length)
 
 
 def _symbol(node: Node) -> torch.SymInt:

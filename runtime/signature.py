@@ -146,9 +146,11 @@ class Signature:
 
     def _miscounted(self, problem: str, count: int) -> InputError:
         names = [*self.function.argument_names[: len(self._positional)], *self._keywords]
-        known = ", ".join(dict.fromkeys(names)) or f"{len(self._positional)} arguments"
+        total = len(self._positional) + len(self._keywords)
+        known = ", ".join(dict.fromkeys(names)) or f"{total} arguments"
+        takes = f"it takes {total} argument{'s' * (total != 1)}"
         return InputError(
-            f"{self.name}({known}): {problem}; the call has {count} positional",
+            f"{self.name}({known}): {problem}; {takes}, the call has {count} positional",
             code="input-count",
             where=f"{self.name}()",
             hint=f"call it with the arguments it was compiled for: {known}",
