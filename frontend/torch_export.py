@@ -12,6 +12,7 @@ from torch.utils import _pytree as torch_pytree
 
 from lemurc.errors import UnsupportedModelError, UsageError
 from lemurc.frontend.arrays import to_array
+from lemurc.frontend.complex_pairs import expand_complex
 from lemurc.frontend.decompositions import decomposition_table
 from lemurc.frontend.importer import import_programs
 from lemurc.frontend.program import Program
@@ -147,8 +148,13 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     """Into operators that torch-mlir lowers or that become composites."""
     try:
         with torch.no_grad():
-            decomposed: ExportedProgram = program.run_decompositions(decomposition_table())
+            table = decomposition_table()
+            decomposed: ExportedProgram = program.run_decompositions(table)
+            if expand_complex(decomposed):
+                decomposed = decomposed.run_decompositions(table)
             return decomposed
+    except UnsupportedModelError:
+        raise
     except Exception as error:
         raise UnsupportedModelError(
             f"PyTorch cannot decompose the exported program: {_first_lines(error)}",

@@ -65,11 +65,6 @@ def _write(values: torch.Tensor, places: torch.Tensor, src: torch.Tensor) -> tor
     return torch.scatter(flat, 0, places.reshape(-1), src.reshape(-1)).view(values.shape)
 
 
-def empty_strided(size: list[int], stride: list[int], **options: Any) -> torch.Tensor:
-    """Strides are not visible in our programs."""
-    return torch.zeros(size, dtype=options.get("dtype"))
-
-
 def embedding_renorm(
     weight: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float
 ) -> torch.Tensor:
@@ -127,7 +122,6 @@ TABLE: Table = {
     _aten.diagonal_scatter.default: diagonal_scatter,
     _aten.embedding_bag.padding_idx: embedding_bag,
     _aten.embedding_renorm.default: embedding_renorm,
-    _aten.empty_strided.default: empty_strided,
     _aten.index_reduce.default: index_reduce,
     _aten.put.default: put,
     _aten.scatter.reduce: scatter_reduce,
