@@ -19,10 +19,29 @@ from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as torch_pytree
 
+from lemurc.errors import UnsupportedModelError
+from lemurc.frontend.node_locations import python_line
 from lemurc.frontend.operators.complex_functions import TABLE
 from lemurc.frontend.views import _rename_output
 
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
+_PART_BY_PART = (
+    "as_strided",
+    "narrow",
+    "reflection_pad1d",
+    "reflection_pad2d",
+    "repeat_interleave",
+    "replication_pad1d",
+    "replication_pad2d",
+    "reshape",
+    "roll",
+    "tril",
+    "triu",
+    "unfold",
+)
+"""Operators whose first operand may be complex and that only move its entries."""
 
 
 def expand_complex(program: ExportedProgram) -> bool:
@@ -30,6 +49,9 @@ def expand_complex(program: ExportedProgram) -> bool:
     nodes = [node for node in program.graph.nodes if node.op in ("placeholder", "call_function")]
     if not any(_is_complex(leaf) for node in nodes for leaf in _leaves(node.meta.get("val"))):
         return False
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            program.graph.erase_node(node)
     _Expansion(program).run()
     return True
 
@@ -221,9 +243,25 @@ def _apply(node: torch.fx.Node, args: Any, kwargs: Any) -> Any:
 
     args, kwargs = torch_pytree.tree_map(pair_of_number, (args, kwargs))
     implementation = lookup_complex(node.target, *args, **kwargs)  # type: ignore[arg-type]
+    if implementation is None and _name(node) in _PART_BY_PART:
+        first, *rest = args
+        parts = (node.target(part, *rest, **kwargs) for part in (first.re, first.im))  # type: ignore[operator]
+        return ComplexTensor(*parts)
     if implementation is None:
+        operands = [*torch_pytree.tree_leaves(args), *torch_pytree.tree_leaves(kwargs)]
+        if any(isinstance(item, ComplexTensor) for item in operands):
+            raise UnsupportedModelError(
+                f"the model uses an operation on complex numbers that cannot be compiled:\n"
+                f"  aten.{_name(node)} x1 at {python_line(node) or 'unknown line'}",
+                code="unsupported-ops",
+                hint="write it with the real and imaginary parts, torch.view_as_real(z)",
+            )
         return node.target(*args, **kwargs)  # type: ignore[operator]
     return implementation(*args, **kwargs)
+
+
+def _name(node: torch.fx.Node) -> str:
+    return str(node.target._overloadpacket).removeprefix("aten.")  # type: ignore[union-attr]
 
 
 def _is_complex(value: Any) -> bool:

@@ -130,7 +130,7 @@ def power(base: Any, exponent: Any) -> Any:
         if result is None:
             return full_like(base, 1.0)
         return torch.reciprocal(result) if exponent < 0 else result
-    if exponent == 0.5:
+    if isinstance(exponent, float) and exponent == 0.5:
         return squareroot(base)
     pair = _pair(base)
     return torch.exp(torch.log(pair) * _pair(exponent, pair.re.dtype))
@@ -156,6 +156,10 @@ def product_dim(
         odd = [pair.narrow(dim, 2 * half, 1)] if size % 2 else []
         pair = torch.cat([first * second, *odd], dim)
     return pair if keepdim else pair.squeeze(dim)
+
+
+def sigmoid(value: ComplexTensor) -> Any:
+    return torch.reciprocal(torch.exp(-value) + 1.0)
 
 
 _aten = torch.ops.aten
@@ -185,6 +189,7 @@ TABLE: dict[Any, Any] = fourier.TABLE | {
     _aten.reciprocal.default: reciprocal,
     _aten.resolve_conj.default: same,
     _aten.resolve_neg.default: same,
+    _aten.sigmoid.default: sigmoid,
     _aten.sqrt.default: squareroot,
     _aten.square.default: square,
     torch.ops.prims.convert_element_type.default: lambda value, dtype: convert(value, dtype=dtype),

@@ -29,7 +29,9 @@ def copysign(x: torch.Tensor, sign: Any) -> torch.Tensor:
     return -size if negative else size
 
 
-def isfinite(x: torch.Tensor) -> torch.Tensor:
+def isfinite(x: torch.Tensor) -> Any:
+    if x.is_complex():
+        return NotImplemented
     if not x.is_floating_point():
         return torch.ones_like(x, dtype=torch.bool)
     return torch.abs(x) < math.inf
