@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch._subclasses.complex_tensor import ComplexTensor
 from torch._subclasses.complex_tensor._ops.common import lookup_complex
 from torch.export import ExportedProgram
@@ -243,6 +244,7 @@ def _apply(node: torch.fx.Node, args: Any, kwargs: Any) -> Any:
 
     args, kwargs = torch_pytree.tree_map(pair_of_number, (args, kwargs))
     implementation = lookup_complex(node.target, *args, **kwargs)  # type: ignore[arg-type]
+    implementation = implementation or decomposition_table.get(node.target)  # type: ignore[call-overload]
     if implementation is None and _name(node) in _PART_BY_PART:
         first, *rest = args
         parts = (node.target(part, *rest, **kwargs) for part in (first.re, first.im))  # type: ignore[operator]

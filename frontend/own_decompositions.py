@@ -16,6 +16,7 @@ from torch.export import default_decompositions
 from lemurc.frontend.operators import (
     convolution,
     distances,
+    drawing,
     elementary,
     experts,
     integers,
@@ -25,11 +26,13 @@ from lemurc.frontend.operators import (
     scattering,
     searching,
     special_functions,
+    sums,
 )
 
 _TOPICS = (
     convolution,
     distances,
+    drawing,
     elementary,
     integers,
     pooling,
@@ -38,6 +41,7 @@ _TOPICS = (
     scattering,
     searching,
     special_functions,
+    sums,
 )
 
 
@@ -53,7 +57,7 @@ def own_decompositions() -> dict[Any, Callable[..., Any]]:
 def _library() -> dict[Any, Callable[..., Any]]:
     """PyTorch's own, of operators that torch-mlir's table leaves whole but cannot lower."""
     known = dict(default_decompositions().items()) | decomposition_table
-    names = ("addmv", "fft_*", "istft", "stft")
+    names = ("addmv", "fft_*", "istft", "max_pool2d_with_indices_backward", "stft")
     return {
         overload: decompose
         for overload, decompose in known.items()

@@ -158,6 +158,39 @@ def product_dim(
     return pair if keepdim else pair.squeeze(dim)
 
 
+def scalar_tensor(value: Any, *, dtype: torch.dtype, **options: Any) -> ComplexTensor:
+    return full([], value, dtype=dtype)
+
+
+def polar(size: torch.Tensor, angle: torch.Tensor) -> ComplexTensor:
+    return ComplexTensor(size * torch.cos(angle), size * torch.sin(angle))
+
+
+def _bilinear(operator: Any) -> Any:
+    """A product of any kind: that of each pair of parts."""
+
+    def made(left: Any, right: Any) -> ComplexTensor:
+        (a, b), (c, d) = _split(left), _split(right)
+        if d is None:
+            return ComplexTensor(operator(a, c), operator(b, c))
+        if b is None:
+            return ComplexTensor(operator(a, c), operator(a, d))
+        return ComplexTensor(
+            operator(a, c) - operator(b, d), operator(a, d) + operator(b, c)
+        )
+
+    return made
+
+
+def vdot(left: Any, right: Any) -> Any:
+    return _bilinear(torch.dot)(conjugate(left), right)
+
+
+def linear(values: Any, weight: Any, bias: Any = None) -> Any:
+    made = _bilinear(torch.nn.functional.linear)(values, weight)
+    return made if bias is None else add(made, bias)
+
+
 def sigmoid(value: ComplexTensor) -> Any:
     return torch.reciprocal(torch.exp(-value) + 1.0)
 
@@ -184,6 +217,15 @@ TABLE: dict[Any, Any] = fourier.TABLE | {
     _aten.pow.Scalar: power,
     _aten.pow.Tensor_Scalar: power,
     _aten.pow.Tensor_Tensor: power,
+    _aten.bmm.default: _bilinear(torch.bmm),
+    _aten.dot.default: _bilinear(torch.dot),
+    _aten.linear.default: linear,
+    _aten.matmul.default: _bilinear(torch.matmul),
+    _aten.mm.default: _bilinear(torch.mm),
+    _aten.mv.default: _bilinear(torch.mv),
+    _aten.polar.default: polar,
+    _aten.scalar_tensor.default: scalar_tensor,
+    _aten.vdot.default: vdot,
     _aten.prod.default: product,
     _aten.prod.dim_int: product_dim,
     _aten.reciprocal.default: reciprocal,

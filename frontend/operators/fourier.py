@@ -1,6 +1,6 @@
 """Discrete Fourier transforms as products with matrices of sines and cosines.
 
-Up to 256 points, or a prime number of them, one product; beyond that Cooley and Tukey's
+Up to 64 points, or a prime number of them, one product; beyond that Cooley and Tukey's
 split of n = p q into transforms of p and of q points with a multiplication between. The
 matrices are computed in f64 and rounded once. Complex numbers are pairs of reals.
 """
@@ -14,7 +14,7 @@ from torch._subclasses.complex_tensor import ComplexTensor
 
 from lemurc.errors import UnsupportedModelError
 
-_DENSE = 256
+_DENSE = 64
 _LARGEST = 8192
 Pair = tuple[torch.Tensor, torch.Tensor]
 
