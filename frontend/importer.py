@@ -26,7 +26,11 @@ from torch_mlir.extras.fx_importer import FxImporter, GraphNodeImporter
 
 from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError
+from lemurc.frontend.guards import Guards, add_guards
 from lemurc.frontend.node_locations import LocatedContextCache, python_line
+from lemurc.frontend.numbers import return_numbers_as_tensors
+from lemurc.frontend.selections import give_sizes_to_selections
+from lemurc.frontend.signature import input_positions, largest_size
 from lemurc.frontend.views import rewrite_views
 from lemurc.frontend.weights import WeightStore
 
@@ -36,11 +40,17 @@ _STATE_UPDATES = tuple(
     for kind in ("BUFFER_MUTATION", "PARAMETER_MUTATION")
     if hasattr(OutputKind, kind)
 )
-_Marks = list[tuple[str, int | str]]
+_Marks = list[dict[str, int | str | list[int]]]
 
 
-def import_programs(programs: dict[str, ExportedProgram], store: WeightStore) -> bytes:
-    """Bytecode of one module; decomposed `programs` are changed on the way."""
+def import_programs(
+    programs: dict[str, ExportedProgram], store: WeightStore
+) -> tuple[bytes, dict[str, Guards]]:
+    """Bytecode of one module, and what guards each entry point.
+
+    Decomposed `programs` are changed on the way.
+    """
+    guards: dict[str, Guards] = {}
     for entry_point, program in programs.items():
         _find_state(program, store, entry_point)
     importer = FxImporter(context=new_context(), config_check=False)
@@ -49,9 +59,16 @@ def import_programs(programs: dict[str, ExportedProgram], store: WeightStore) ->
         _refuse_higher_order_operators(program)
     for entry_point, program in programs.items():
         _drop_type_assertions(program)
+        return_numbers_as_tensors(program)
+        give_sizes_to_selections(program)
+        guards[entry_point] = add_guards(program)
         rewrite_views(program)
+        positions = input_positions(program)
         arguments = _prepare_inputs(program, store, entry_point)
-        results = _prepare_outputs(program, store, entry_point)
+        results = _prepare_outputs(program, store, entry_point, positions)
+        if (flags := guards[entry_point].result) is not None:
+            program.graph_signature.output_specs.append(flags)
+            results.append({"lemur.checks": 0})
         try:
             function = importer.import_program(program, func_name=entry_point)
         except (AssertionError, KeyError, NotImplementedError, RuntimeError, TypeError) as error:
@@ -66,22 +83,22 @@ def import_programs(programs: dict[str, ExportedProgram], store: WeightStore) ->
         function.attributes["res_attrs"] = _attributes(results, importer._c)
     buffer = BytesIO()
     importer.module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
+    return buffer.getvalue(), guards
 
 
 def _attributes(marks: _Marks, context: ir.Context) -> ir.ArrayAttr:
+    def attribute(value: int | str | list[int]) -> ir.Attribute:
+        if isinstance(value, str):
+            return ir.StringAttr.get(value)
+        if isinstance(value, list):
+            return ir.ArrayAttr.get([attribute(item) for item in value])
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
     with context:
-        i64 = ir.IntegerType.get_signless(64)
         return ir.ArrayAttr.get(
             [
-                ir.DictAttr.get(
-                    {
-                        f"lemur.{kind}": ir.StringAttr.get(value)
-                        if isinstance(value, str)
-                        else ir.IntegerAttr.get(i64, value)
-                    }
-                )
-                for kind, value in marks
+                ir.DictAttr.get({name: attribute(value) for name, value in mark.items()})
+                for mark in marks
             ]
         )
 
@@ -145,7 +162,7 @@ def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: s
         node = placeholders[spec.arg.name]
         if spec.kind is InputKind.USER_INPUT:
             if isinstance(spec.arg, TensorArgument):
-                marks.append(("input", flat_inputs))
+                marks.append({"lemur.input": flat_inputs, **_largest_sizes(program, node)})
                 flat_inputs += 1
                 kept.append(spec)
             elif node.users:
@@ -153,7 +170,7 @@ def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: s
             continue
         name = _stored_name(program, spec, store, entry_point)
         if name in store.state:
-            marks.append(("state", name))
+            marks.append({"lemur.state": name})
         elif not node.users:
             continue
         elif spec.kind is InputKind.CONSTANT_TENSOR and node.meta["val"].numel() == 1:
@@ -164,7 +181,7 @@ def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: s
             continue
         else:
             store.use(name)
-            marks.append(("param", name))
+            marks.append({"lemur.param": name})
         first[name] = node
         spec.kind, spec.target, spec.persistent = InputKind.USER_INPUT, None, None
         kept.append(spec)
@@ -172,23 +189,37 @@ def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: s
     return marks
 
 
-def _prepare_outputs(program: ExportedProgram, store: WeightStore, entry_point: str) -> _Marks:
+def _largest_sizes(
+    program: ExportedProgram, node: torch.fx.Node
+) -> dict[str, int | str | list[int]]:
+    """`lemur.dim_max`, so that costs are those of the largest call; -1 is no maximum."""
+    shape = node.meta["val"].shape
+    if all(isinstance(size, int) for size in shape):
+        return {}
+    largest = [largest_size(size, program.range_constraints) for size in shape]
+    return {"lemur.dim_max": [-1 if size is None else size for size in largest]}
+
+
+def _prepare_outputs(
+    program: ExportedProgram,
+    store: WeightStore,
+    entry_point: str,
+    flat_inputs: dict[str, int],
+) -> _Marks:
     """Turn new values of state into results; Python constants live in the signature."""
     kept: list[OutputSpec] = []
     marks: _Marks = []
     for spec in program.graph_signature.output_specs:
         if spec.kind in _STATE_UPDATES:
             tensor = _tensor(program, spec.target)
-            marks.append(("state_update", store.name_of(tensor, str(spec.target), entry_point)))
+            name = store.name_of(tensor, str(spec.target), entry_point)
+            marks.append({"lemur.state_update": name})
             spec.kind, spec.target = OutputKind.USER_OUTPUT, None
             kept.append(spec)
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
-            raise UnsupportedModelError(
-                f"the model changes its argument {spec.target!r} in place",
-                code="input-mutation",
-                where=entry_point,
-                hint=f"return the new value, or work on {spec.target}.clone()",
-            )
+            marks.append({"lemur.input_update": flat_inputs[spec.target]})
+            spec.kind, spec.target = OutputKind.USER_OUTPUT, None
+            kept.append(spec)
         elif spec.kind is not OutputKind.USER_OUTPUT:
             raise UnsupportedModelError(
                 f"a result of kind {spec.kind.name} is not supported",
@@ -196,7 +227,7 @@ def _prepare_outputs(program: ExportedProgram, store: WeightStore, entry_point: 
                 where=entry_point,
             )
         elif isinstance(spec.arg, TensorArgument):
-            marks.append(("output", sum(kind == "output" for kind, _ in marks)))
+            marks.append({"lemur.output": sum("lemur.output" in mark for mark in marks)})
             kept.append(spec)
     program.graph_signature.output_specs[:] = kept
     return marks

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.manifest import TensorSpec
+from lemurc.manifest import InputRange, TensorSpec
 from lemurc.pytree import Tree
 
 Array = np.ndarray[Any, Any]
@@ -15,13 +15,20 @@ Reference = Callable[[list[Array]], list[Array]]
 
 @dataclass(frozen=True)
 class Signature:
-    """One entry point as its caller sees it; `in_tree` describes `(args, kwargs)`."""
+    """One entry point as its caller sees it; `in_tree` describes `(args, kwargs)`.
+
+    `input_updates` are the inputs the model changes in place, in order; `input_ranges` and
+    `checks` are those of manifest.Function.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     in_tree: Tree
     out_tree: Tree
     argument_names: tuple[str, ...] = ()
+    input_updates: tuple[int, ...] = ()
+    input_ranges: tuple[InputRange, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -30,11 +37,12 @@ class Program:
 
     `mlir` is bytecode with one public function per entry of `functions`, at level
     `torch` or, for MLIR given by the user, `linalg`; `level` says which. Arguments and
-    results carry `lemur.input`, `lemur.param`, `lemur.state`, `lemur.output` and
-    `lemur.state_update`. `weights` holds parameters and the initial value of every name
-    in `state`, without copies where the source allows. `reference` runs the user's own
-    module in eager mode from the initial state, flat inputs to flat outputs; None where
-    there is no eager model.
+    results carry `lemur.input`, `lemur.param`, `lemur.state` and `lemur.output`,
+    `lemur.state_update`, `lemur.input_update`, `lemur.checks`. `weights` holds parameters
+    and the initial value of every name in `state`, without copies where the source allows.
+    `reference` runs the user's own module in eager mode from the initial state, flat inputs
+    to flat outputs followed by the inputs of `input_updates` as they are afterwards; None
+    where there is no eager model.
     """
 
     name: str

@@ -3,36 +3,48 @@
 import copy
 from typing import Any
 
+import numpy as np
 import torch
 
 from lemurc import pytree
-from lemurc.errors import InternalError
+from lemurc.errors import InputError, UnsupportedModelError
 from lemurc.frontend.arrays import to_array, to_tensor
 from lemurc.frontend.program import Array, Reference
 from lemurc.pytree import Tree
 
 
-def eager_reference(module: torch.nn.Module, in_tree: Tree, out_tree: Tree) -> Reference:
-    """Flat arrays in, flat arrays out. Each call starts from the state of now.
+def eager_reference(
+    module: torch.nn.Module, in_tree: Tree, out_tree: Tree, updates: tuple[int, ...] = ()
+) -> Reference:
+    """Flat arrays in, flat arrays out, then the inputs of `updates` as the call left them.
 
-    Calls run on copies (parameters shared, buffers and attributes not), so neither the
-    user's module nor a later call sees what a call changes.
+    Each call starts from the state of now. Calls run on copies (parameters shared, buffers
+    and attributes not), so neither the user's module nor a later call sees what a call
+    changes.
     """
     initial = _copy(module)
 
     def run(inputs: list[Array]) -> list[Array]:
-        args, kwargs = pytree.unflatten(in_tree, [to_tensor(array) for array in inputs])
+        tensors = [to_tensor(array) for array in inputs]
+        args, kwargs = pytree.unflatten(in_tree, tensors)
         with torch.no_grad():
             result = _copy(initial)(*args, **kwargs)
-        leaves, tree = pytree.describe(result, lambda node: isinstance(node, torch.Tensor))
-        if pytree.count_leaves(tree) != pytree.count_leaves(out_tree):
-            raise InternalError(
-                "the model returned another structure than when it was exported",
+        try:
+            leaves = pytree.flatten(out_tree, result, "result")
+        except InputError as error:
+            raise UnsupportedModelError(
+                f"eager does not return what it returned when it was exported: {error.message}",
                 code="reference-structure",
-            )
-        return [to_array(leaf) for leaf in leaves]
+                hint="return what changes from call to call as a tensor",
+            ) from error
+        return [_array(leaf) for leaf in (*leaves, *(tensors[index] for index in updates))]
 
     return run
+
+
+def _array(leaf: Any) -> Array:
+    """A tensor, or a Python number that stands where the artifact computes one."""
+    return to_array(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
 
 
 def _copy(module: torch.nn.Module) -> torch.nn.Module:

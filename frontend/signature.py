@@ -9,6 +9,8 @@ from torch.export.graph_signature import (
     ConstantArgument,
     InputKind,
     OutputKind,
+    SymBoolArgument,
+    SymFloatArgument,
     SymIntArgument,
     TensorArgument,
 )
@@ -23,6 +25,17 @@ from lemurc.manifest import SymbolicDim, TensorSpec
 
 class _Leaf:
     """Stands for a tensor while torch's description of a call becomes ours."""
+
+
+class _Number(_Leaf):
+    """Stands for a Python number that depends on sizes or values."""
+
+
+NUMBERS: dict[type[Any], str] = {
+    SymBoolArgument: "bool",
+    SymFloatArgument: "float64",
+    SymIntArgument: "int64",
+}
 
 
 def signature_of(program: ExportedProgram, module: Any = None) -> Signature:
@@ -45,21 +58,38 @@ def signature_of(program: ExportedProgram, module: Any = None) -> Signature:
     )
 
 
+def updated_inputs(program: ExportedProgram) -> tuple[int, ...]:
+    """Inputs that a call changes in place, as a decomposed program says."""
+    positions = input_positions(program)
+    return tuple(
+        sorted(
+            positions[str(spec.target)]
+            for spec in program.graph_signature.output_specs
+            if spec.kind is OutputKind.USER_INPUT_MUTATION
+        )
+    )
+
+
 def _describe(spec: Any, arguments: list[Any], what: str) -> pytree.Tree:
     leaves: list[Any] = []
     for argument in arguments:
-        if isinstance(argument, SymIntArgument):
+        number = type(argument) in NUMBERS
+        if number and what == "argument":
             raise UnsupportedModelError(
-                f"an integer {what} that depends on a dynamic size is not supported",
-                code=f"dynamic-integer-{what}",
+                "a Python number that differs from call to call is not supported as an argument",
+                code="dynamic-integer-argument",
                 where=argument.name,
-                hint=f"make the {what} a tensor: torch.tensor(size)",
+                hint="make the argument a tensor: torch.tensor(n), and read it with .item()",
             )
         constant = isinstance(argument, ConstantArgument)
-        leaves.append(argument.value if constant else _Leaf())
+        leaves.append(argument.value if constant else _Number() if number else _Leaf())
     value = torch_pytree.tree_unflatten(leaves, spec)
     try:
-        return pytree.describe(value, lambda node: isinstance(node, _Leaf))[1]
+        return pytree.describe(
+            value,
+            lambda node: isinstance(node, _Leaf),
+            is_number=lambda node: isinstance(node, _Number),
+        )[1]
     except TypeError as error:
         raise UnsupportedModelError(
             f"the model's {what}s hold something that is no tensor or plain container: {error}",
@@ -79,6 +109,9 @@ def _tensor_specs(
             name = argument.name if names is None else names[len(specs)]
             shape = tuple(_dimension(size, ranges) for size in value.shape)
             specs.append(TensorSpec(name, dtype_name(value.dtype), shape))
+        elif type(argument) in NUMBERS:
+            name = argument.name if names is None else names[len(specs)]
+            specs.append(TensorSpec(name, NUMBERS[type(argument)], ()))
     return tuple(specs)
 
 
@@ -87,7 +120,7 @@ def _leaf_names(tree: pytree.Tree) -> list[str]:
     names: list[str] = []
 
     def walk(node: pytree.Tree, path: tuple[str, ...], *, named: bool) -> None:
-        if node["kind"] == "leaf":
+        if node["kind"] in ("leaf", "number"):
             names.append(".".join(path) if named else f"output{len(names)}")
         items = node.get("items", [])
         for key, item in zip(node.get("keys", range(len(items))), items, strict=True):
@@ -95,6 +128,22 @@ def _leaf_names(tree: pytree.Tree) -> list[str]:
 
     walk(tree, (), named=False)
     return names
+
+
+def input_positions(program: ExportedProgram) -> dict[str, int]:
+    """The flat index of each tensor the caller passes, by the name of its placeholder."""
+    names = [
+        spec.arg.name
+        for spec in program.graph_signature.input_specs
+        if spec.kind is InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument)
+    ]
+    return {name: position for position, name in enumerate(names)}
+
+
+def largest_size(size: int | torch.SymInt, ranges: Any) -> int | None:
+    """The declared maximum; None where there is none."""
+    dimension = _dimension(size, ranges)
+    return dimension if isinstance(dimension, int) else dimension.max
 
 
 def _dimension(size: int | torch.SymInt, ranges: Any) -> int | SymbolicDim:

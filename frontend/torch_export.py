@@ -18,7 +18,7 @@ from lemurc.frontend.decompositions import decomposition_table
 from lemurc.frontend.importer import import_programs
 from lemurc.frontend.program import Program
 from lemurc.frontend.reference import eager_reference
-from lemurc.frontend.signature import signature_of
+from lemurc.frontend.signature import signature_of, updated_inputs
 from lemurc.frontend.transforms import is_transform_error, lost_values, recorded
 from lemurc.frontend.weights import WeightStore
 
@@ -36,18 +36,27 @@ class EntryPoint:
 def program_from_torch(entry_points: dict[str, EntryPoint], name: str) -> Program:
     """One module and one store of weights and state for all entry points."""
     exported = {key: export(entry) for key, entry in entry_points.items()}
+    decomposed = {key: decompose(program) for key, program in exported.items()}
     store = WeightStore()
     signatures, references, examples = {}, {}, {}
     for key, program in exported.items():
         module = entry_points[key].model
         eager = program.module() if isinstance(module, ExportedProgram) else module
         named = None if isinstance(module, ExportedProgram) else module
-        signatures[key] = signature_of(program, named)
+        signatures[key] = dataclasses.replace(
+            signature_of(program, named), input_updates=updated_inputs(decomposed[key])
+        )
         tree = signatures[key]
-        references[key] = eager_reference(eager, tree.in_tree, tree.out_tree)
+        updates = signatures[key].input_updates
+        references[key] = eager_reference(eager, tree.in_tree, tree.out_tree, updates)
         examples[key] = _example(program, entry_points[key])
-    decomposed = {key: decompose(program) for key, program in exported.items()}
-    mlir = import_programs(decomposed, store)
+    mlir, guards = import_programs(decomposed, store)
+    signatures = {
+        key: dataclasses.replace(
+            signature, input_ranges=guards[key].ranges, checks=guards[key].messages
+        )
+        for key, signature in signatures.items()
+    }
     return Program(
         name=name,
         mlir=mlir,

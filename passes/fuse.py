@@ -88,11 +88,13 @@ def _outline_all(
         replaced += _outline(module, graph, group, functions)
     for old, new in replaced:
         old.replace_all_uses_with(new)
-    waiting = [graph.nodes[index] for group in groups for index in group]
-    for op in sorted(waiting, key=_position(graph), reverse=True):
-        op.erase()
-    for index in reversed(range(len(graph.nodes))):
-        if graph.free[index] and not is_used(graph.nodes[index]):
+    fused = {index for group in groups for index in group}
+    position = _position(graph)
+    # one sweep from the end: a size (free) reads a fused value, a fused value reads a size
+    for index in sorted(
+        range(len(graph.nodes)), key=lambda index: position(graph.nodes[index]), reverse=True
+    ):
+        if not is_used(graph.nodes[index]) and (index in fused or graph.free[index]):
             graph.nodes[index].erase()
 
 

@@ -21,7 +21,8 @@ from lemurc.passes.verify_stages import find_in_outlined, find_in_staged
 Finding = tuple[ir.Location, str]
 
 ARGUMENT_MARKS = ("lemur.input", "lemur.param", "lemur.state")
-RESULT_MARKS = ("lemur.output", "lemur.state_update")
+RESULT_MARKS = ("lemur.output", "lemur.state_update", "lemur.input_update", "lemur.checks")
+INDICES = ("lemur.input", "lemur.output", "lemur.input_update", "lemur.checks")
 COUNTS = ("flops", "bytes_read", "bytes_written", "live_bytes")
 
 
@@ -80,7 +81,7 @@ def _marks(
         for name in names:
             value = getattr(item[name], "value", None)
             if not _fits(name, value):
-                kind = "an index" if name in ("lemur.input", "lemur.output") else "a name"
+                kind = "an index" if name in INDICES else "a name"
                 yield function.location, f"{name} of {what} {number} must be {kind}: {item[name]}"
             elif (name, value) in seen:
                 first = seen[name, value]
@@ -93,7 +94,7 @@ def _marks(
 
 
 def _fits(name: str, value: Any) -> bool:
-    if name in ("lemur.input", "lemur.output"):
+    if name in INDICES:
         return isinstance(value, int) and value >= 0
     return isinstance(value, str) and value != ""
 

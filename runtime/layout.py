@@ -55,15 +55,11 @@ class _Layout:
         for reference in self.function.state_updates.values():
             if reference.startswith(("input:", "param:")) and reference not in self.homes:
                 self._cell_on(reference, 0)
-        fetches = []
-        for reference in dict.fromkeys(self.function.results):
-            if reference in self.homes and not reference.startswith(("input:", "param:")):
-                cell, device = self.homes[reference]
-                if not self.devices[device].is_host:
-                    fetches.append(Fetch(cell, device))
+        leaving = dict.fromkeys((*self.function.results, *self.function.input_updates.values()))
+        fetches = [fetch for reference in leaving if (fetch := self._fetch(reference))]
         returned = [
             reference.removeprefix("param:")
-            for reference in self.function.results
+            for reference in leaving
             if reference.startswith("param:")
         ]
         return Program(
@@ -71,10 +67,18 @@ class _Layout:
             devices=self.devices,
             operations=self.operations,
             fetches=fetches,
+            flags=self._fetch(self.function.check_flags),
             homes=self.homes,
             cells=len(self.cells),
             weights={name: self.artifact.weight(name) for name in returned},
         )
+
+    def _fetch(self, reference: str) -> Fetch | None:
+        """None for what the host has at hand."""
+        if reference not in self.homes or reference.startswith(("input:", "param:")):
+            return None
+        cell, device = self.homes[reference]
+        return None if self.devices[device].is_host else Fetch(cell, device)
 
     def _new_cell(self, reference: str, device: int) -> int:
         cell = self.cells[reference, device] = len(self.cells)

@@ -7,13 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.errors import InternalError
-from lemurc.manifest import Function, TensorSpec
+from lemurc.errors import InputError, InternalError
+from lemurc.manifest import Function
 from lemurc.runtime.boundary import DeviceTensor
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.iree_errors import translated
 from lemurc.runtime.operations import Call, Fetch, Operation, Workspace
 from lemurc.runtime.state import Resident, State
+
+
+@dataclass(frozen=True)
+class _Result:
+    """Where a value that leaves the call comes from."""
+
+    reference: str
+    dtype: np.dtype
 
 
 @dataclass
@@ -24,6 +32,8 @@ class Program:
     devices: list[OpenDevice]
     operations: list[Operation] = field(default_factory=list)
     fetches: list[Fetch] = field(default_factory=list)
+    """Of results and new values of inputs; a call that leaves those on devices skips them."""
+    flags: Fetch | None = None
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Reference to (cell, device) where its value is computed or first put."""
     cells: int = 0
@@ -35,13 +45,26 @@ class Program:
     def __post_init__(self) -> None:
         self._where = ", ".join(device.name for device in self.devices)
         self._kept = frozenset(self.function.state_updates.values())
-        self._dtypes = [np.dtype(spec.dtype) for spec in self.function.outputs]
+        outputs = self.function.outputs
+        self._results = [
+            _Result(reference, np.dtype(spec.dtype))
+            for reference, spec in zip(self.function.results, outputs, strict=True)
+        ]
+        self._updates: dict[int, _Result] = {}
+        for index, reference in self.function.input_updates.items():
+            spec = self.function.inputs[int(index)]
+            self._updates[int(index)] = _Result(reference, np.dtype(spec.dtype))
         self._stateful = bool(self.function.state_updates) or any(
             reference.startswith("state:") for reference in self.homes
         )
 
-    def run(self, arrays: Sequence[Any], state: State | None, on_device: bool) -> list[Any]:
-        """Flat outputs for checked flat inputs; state is replaced when all went well."""
+    def run(
+        self, arrays: Sequence[Any], state: State | None, on_device: bool
+    ) -> tuple[list[Any], dict[int, Any]]:
+        """Flat outputs for checked flat inputs, and new values of inputs by position.
+
+        State is replaced when all went well.
+        """
         with self._lock:
             work = self._idle.pop() if self._idle else None
         if work is None:
@@ -54,45 +77,62 @@ class Program:
             if not on_device:
                 for fetch in self.fetches:
                     fetch.issue(call)
+            if self.flags is not None:
+                self.flags.issue(call)
         for line in work.timelines():
             if line.value > call.begun(line):
                 line.wait()
-        results = self._results(call, on_device)
+        if self.function.checks:
+            self._raise_failed_checks(call)
+        guarded = list(call.borrowed)
+        results = [self._value(call, result, on_device, guarded) for result in self._results]
+        updates = {
+            index: self._value(call, update, isinstance(arrays[index], DeviceTensor), guarded)
+            for index, update in self._updates.items()
+        }
         self._commit(call)
         with self._lock:
             self._idle.append(work)
-        return results
+        return results, updates
 
-    def _results(self, call: Call, on_device: bool) -> list[Any]:
-        results: list[Any] = []
-        guarded = list(call.borrowed)
-        for reference, spec, dtype in zip(
-            self.function.results, self.function.outputs, self._dtypes, strict=True
+    def _value(
+        self, call: Call, result: "_Result", on_device: bool, guarded: list[np.ndarray]
+    ) -> Any:
+        """`guarded` is memory that no result may lie in: that of the caller and of others."""
+        kind, _, name = result.reference.partition(":")
+        if kind == "input":
+            value = call.arrays[int(name)]
+            return value if isinstance(value, DeviceTensor) else np.array(value)
+        if kind == "param":
+            return self.weights[name].copy()
+        if kind == "state" and result.reference not in self.homes:
+            assert call.state is not None
+            return call.state.residents[name].array().copy()
+        cell, number = self.homes[result.reference]
+        device, view = self.devices[number], call.views[cell]
+        if on_device:
+            return DeviceTensor(view, device, result.dtype)
+        array = self._read(call, cell, view, device, result.dtype)
+        shared = result.reference in self._kept or kind == "state" or self._stateful
+        if device.is_host and (
+            shared or (guarded and any(np.may_share_memory(array, g) for g in guarded))
         ):
-            kind, _, name = reference.partition(":")
-            if kind == "input":
-                value = call.arrays[int(name)]
-                results.append(value if isinstance(value, DeviceTensor) else np.array(value))
-            elif kind == "param":
-                results.append(self.weights[name].copy())
-            elif kind == "state" and reference not in self.homes:
-                assert call.state is not None
-                results.append(call.state.residents[name].array().copy())
-            else:
-                cell, number = self.homes[reference]
-                device, view = self.devices[number], call.views[cell]
-                if on_device:
-                    results.append(DeviceTensor(view, device, dtype))
-                    continue
-                array = self._read(call, cell, view, device, spec, dtype)
-                shared = reference in self._kept or kind == "state" or self._stateful
-                if device.is_host and (
-                    shared or (guarded and any(np.may_share_memory(array, g) for g in guarded))
-                ):
-                    array = array.copy()
-                guarded.append(array)
-                results.append(array)
-        return results
+            array = array.copy()
+        guarded.append(array)
+        return array
+
+    def _raise_failed_checks(self, call: Call) -> None:
+        cell, number = self.homes[self.function.check_flags]
+        device = self.devices[number]
+        failed = self._read(call, cell, call.views[cell], device, np.dtype(bool))
+        if failed.any():
+            messages = [self.function.checks[index] for index in np.flatnonzero(failed)]
+            raise InputError(
+                "; ".join(dict.fromkeys(messages)),
+                code="check-failed",
+                hint="eager PyTorch raises an error for these arguments too; "
+                "the state of the session is as before the call",
+            )
 
     def _read(
         self,
@@ -100,7 +140,6 @@ class Program:
         cell: int,
         view: Any,
         device: OpenDevice,
-        spec: TensorSpec,
         dtype: np.dtype,
     ) -> np.ndarray:
         shape = tuple(view.shape)

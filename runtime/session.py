@@ -26,6 +26,7 @@ from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.boundary import to_arrays, to_torch
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.input_updates import write_back
 from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import compile_program
 from lemurc.runtime.placement import (
@@ -112,7 +113,11 @@ class Session:
     def call(
         self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: str | None
     ) -> Any:
-        """Run `function`; with outputs="device" results stay where they were computed."""
+        """Run `function`; with outputs="device" results stay where they were computed.
+
+        Arguments that the model changes in place are changed in place, after a call that
+        went well: the caller's array or tensor, whatever its strides.
+        """
         signature = self._signature(function)
         if outputs not in (None, "device"):
             raise UsageError(f'outputs must be "device" or None, got {outputs!r}')
@@ -120,26 +125,36 @@ class Session:
         arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
         signature.check(arrays)
         on_device = outputs == "device"
+        if signature.updated:
+            signature.check_writable(leaves, arrays)
         if self._state is None:
-            results = self._run(function, arrays, on_device)
+            results, updates = self._run(function, arrays, on_device)
         else:
             with self._serial:
-                results = self._run(function, arrays, on_device)
+                results, updates = self._run(function, arrays, on_device)
+        if updates:
+            write_back(leaves, updates)
         if torch_device is not None and not on_device:
             results = [to_torch(result, torch_device) for result in results]
         return unflatten(signature.function.out_tree, results)
 
     def run_async(self, *args: Any, function: str = "main", **kwargs: Any) -> "Future[Any]":
-        """Queue a call; inputs are copied, so the caller may reuse them at once."""
+        """Queue a call; inputs are copied, so the caller may reuse them at once.
+
+        Those that the model changes in place are changed when the result is there.
+        """
         signature = self._signature(function)
         leaves = signature.bind(args, kwargs)
         arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
         signature.check(arrays)
+        if signature.updated:
+            signature.check_writable(leaves, arrays)
         own = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
 
         def run() -> Any:
             with self._serial if self._state is not None else _nothing:
-                results = self._run(function, own, False)
+                results, updates = self._run(function, own, False)
+            write_back(leaves, updates)
             if torch_device is not None:
                 results = [to_torch(result, torch_device) for result in results]
             return unflatten(signature.function.out_tree, results)
@@ -150,7 +165,9 @@ class Session:
                 self._pool = self._pool or ThreadPoolExecutor(workers, "lemurc")
         return self._pool.submit(run)
 
-    def _run(self, function: str, arrays: list[Any], on_device: bool) -> list[Any]:
+    def _run(
+        self, function: str, arrays: list[Any], on_device: bool
+    ) -> tuple[list[Any], dict[int, Any]]:
         while True:
             programs = self._programs
             try:

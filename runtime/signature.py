@@ -9,6 +9,9 @@ import numpy as np
 from lemurc.errors import InputError
 from lemurc.manifest import Function, SymbolicDim, TensorSpec
 from lemurc.pytree import flatten
+from lemurc.runtime.input_updates import check_writable
+from lemurc.runtime.input_values import check_values
+from lemurc.sizes import Linear, linear
 
 Dims = tuple[int | SymbolicDim, ...]
 
@@ -19,6 +22,13 @@ class Signature:
     def __init__(self, name: str, function: Function) -> None:
         self.name = name
         self.function = function
+        self.updated = sorted(int(index) for index in function.input_updates)
+        self._linear = {
+            dim.symbol: linear(dim.symbol) or Linear(dim.symbol)
+            for spec in function.inputs
+            for dim in spec.shape
+            if isinstance(dim, SymbolicDim)
+        }
         self.dtypes = [np.dtype(spec.dtype) for spec in function.inputs]
         self.is_static = [
             all(isinstance(dim, int) for dim in spec.shape) for spec in function.inputs
@@ -65,8 +75,17 @@ class Signature:
             raise self._miscounted(f"argument {name!r} is given twice", count)
         given[name] = value
 
+    def check_writable(self, leaves: Sequence[Any], arrays: Sequence[Any]) -> None:
+        """Raise InputError unless what the model changes in place can be changed."""
+        check_writable(self.name, leaves, arrays, self.updated, self.function.inputs)
+
     def check(self, arrays: Sequence[Any]) -> None:
-        """Raise InputError unless dtypes and shapes are those promised at compile time."""
+        """Raise InputError unless types, shapes and values are those promised at compile time."""
+        self._check_shapes(arrays)
+        if self.function.input_ranges:
+            check_values(self.name, arrays, self.function.input_ranges, self.function.inputs)
+
+    def _check_shapes(self, arrays: Sequence[Any]) -> None:
         symbols: dict[str, tuple[int, str]] = {}
         for array, spec, dtype, static in zip(
             arrays, self.function.inputs, self.dtypes, self.is_static, strict=True
@@ -104,10 +123,14 @@ class Signature:
             raise self._bad_shape(spec, shape, f"{where}, outside {dim.min}..{dim.max or 'any'}")
         if size % dim.multiple_of:
             raise self._bad_shape(spec, shape, f"{where}, not a multiple of {dim.multiple_of}")
-        before = symbols.setdefault(dim.symbol, (size, spec.name))
-        if before[0] != size:
+        expression = self._linear[dim.symbol]
+        number = expression.number(size)
+        if number is None:
+            raise self._bad_shape(spec, shape, f"{where}, which is no {dim.symbol}")
+        before = symbols.setdefault(expression.name, (number, spec.name))
+        if before[0] != number:
             raise self._bad_shape(
-                spec, shape, f"{where}, but {before[1]} has {dim.symbol} = {before[0]}"
+                spec, shape, f"{where}, but {before[1]} has {expression.name} = {before[0]}"
             )
 
     def _bad_shape(self, spec: TensorSpec, shape: tuple[int, ...], problem: str) -> InputError:
@@ -123,9 +146,11 @@ class Signature:
 
     def _miscounted(self, problem: str, count: int) -> InputError:
         names = [*self.function.argument_names[: len(self._positional)], *self._keywords]
-        known = ", ".join(dict.fromkeys(names)) or f"{len(self._positional)} arguments"
+        total = len(self._positional) + len(self._keywords)
+        known = ", ".join(dict.fromkeys(names)) or f"{total} arguments"
+        takes = f"it takes {total} argument{'s' * (total != 1)}"
         return InputError(
-            f"{self.name}({known}): {problem}; the call has {count} positional",
+            f"{self.name}({known}): {problem}; {takes}, the call has {count} positional",
             code="input-count",
             where=f"{self.name}()",
             hint=f"call it with the arguments it was compiled for: {known}",

@@ -64,7 +64,7 @@ class LoweredFunction:
         for marks, value in zip(self._results, values, strict=True):
             if "lemur.output" in marks:
                 outputs[marks["lemur.output"]] = value
-            else:
+            elif "lemur.state_update" in marks:
                 self.state[marks["lemur.state_update"]] = value
         return [outputs[index] for index in sorted(outputs)]
 
@@ -77,7 +77,7 @@ class LoweredFunction:
 
 
 def _marks(entry: Any) -> Any:
-    return ((named.name, named.attr.value) for named in ir.DictAttr(entry))
+    return ((named.name, getattr(named.attr, "value", None)) for named in ir.DictAttr(entry))
 
 
 def _plain(module: ir.Module) -> str:

@@ -121,7 +121,7 @@ def test_constraints_pin_every_requirement() -> None:
     wanted += [requirement for extra in extras for requirement in extra]
     for requirement in wanted:
         name, specifier = re.fullmatch(
-            r"([\w.-]+?)(?:\[.*\])?((?:[=<>!~].*)?)", requirement
+            r"([\w.-]+?)(?:\[.*\])?((?:[=<>!~].*)?)", requirement.partition(";")[0]
         ).groups()  # type: ignore[union-attr]
         if name != "lemurc":
             pin = pinned[re.sub(r"[-_.]+", "-", name.lower())]

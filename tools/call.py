@@ -30,8 +30,15 @@ def choose_function(manifest: Manifest, name: str | None) -> str:
 
 
 def call(session: Any, name: str, function: Function, arrays: Sequence[Array]) -> list[Array]:
-    """Run entry point `name` on flat inputs; its flat outputs as NumPy arrays."""
-    args, kwargs = pytree.unflatten(function.in_tree, list(arrays))
+    """Run entry point `name` on flat inputs; its flat outputs as NumPy arrays.
+
+    The arrays stay as they are, whatever the model does to its arguments.
+    """
+    own = [
+        array.copy() if str(index) in function.input_updates else array
+        for index, array in enumerate(arrays)
+    ]
+    args, kwargs = pytree.unflatten(function.in_tree, own)
     entry = session if name == "main" else getattr(session, name)
     result = entry(*args, **kwargs)
     return [np.asarray(leaf) for leaf in pytree.flatten(function.out_tree, result, "result")]

@@ -202,3 +202,27 @@ func.func @illegal_on_one(%x: tensor<4x8xf32> {lemur.input = 0 : i64}, %w: tenso
   return %1 : tensor<4x8xf32>
 }
 }
+
+// -----
+
+// A size read off a fused value goes with it; it once outlived the value it reads.
+// CHECK-LABEL: func.func @dynamic
+// CHECK-NEXT:    [[Y:%.+]] = call @fused_0
+// CHECK-NEXT:    return [[Y]]
+func.func private @linear_0(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x8xf32> attributes {lemur.composite = "linear", lemur.module_path = "fc", no_inline} {
+  %c0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %d = tensor.dim %x, %c0 : tensor<?x8xf32>
+  %o = tensor.empty(%d) : tensor<?x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %r = linalg.matmul ins(%x, %w : tensor<?x8xf32>, tensor<8x8xf32>) outs(%f : tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+func.func @dynamic(%x: tensor<?x8xf32> {lemur.input = 0 : i64}, %w: tensor<8x8xf32> {lemur.param = "w"}) -> tensor<?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %0 = call @linear_0(%x, %w) {no_inline} : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+  %d = tensor.dim %0, %c0 : tensor<?x8xf32>
+  %o = tensor.empty(%d) : tensor<?x8xf32>
+  %1 = linalg.tanh ins(%0 : tensor<?x8xf32>) outs(%o : tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %1 : tensor<?x8xf32>
+}

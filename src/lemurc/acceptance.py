@@ -5,21 +5,27 @@ too, the same stages compiled for the CPU: that checks the program, not the targ
 generator, and the verdict says so.
 """
 
+import logging
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lemurc import manifest as mf
 from lemurc import pytree
 from lemurc.assembly import Array, Build, write
+from lemurc.draws import is_dynamic, random_inputs, random_shapes
 from lemurc.errors import LemurcError
 from lemurc.options import CompileOptions
-from lemurc.verification import Comparison, Verdict, compare_all, random_inputs
+from lemurc.verification import Comparison, Verdict, compare_all
 
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
     from lemurc.runtime.session import Session
+
+logger = logging.getLogger(__name__)
 
 RANDOM_DRAWS = 2
 SOFTWARE_FLOPS_LIMIT = 2e8
@@ -29,8 +35,8 @@ SOFTWARE_FLOPS_LIMIT = 2e8
 def verify(
     artifact: Path, program: "Program", build: Build, options: CompileOptions
 ) -> list[Verdict]:
-    """One verdict per target of the artifact; no device or no eager model is "not run"."""
-    targets = sorted({f.target for s in build.manifest.stages.values() for f in s.modules})
+    """One verdict per target of the plans; no device or no eager model is "not run"."""
+    targets = sorted({device.target for plan in build.manifest.plans for device in plan.devices})
     if program.reference is None:
         return [
             Verdict(t, "not run", detail="the model came as MLIR; there is no eager")
@@ -58,13 +64,23 @@ Call = tuple[str, list[Array], list[Array]]
 
 
 def _calls(program: "Program") -> list[Call]:
-    """(function, inputs, eager's outputs) for the example and two random draws of each."""
+    """(function, inputs, eager's outputs) for the example and two random draws of each.
+
+    With dynamic sizes two more draws have sizes of their own; where eager itself refuses
+    those, because sizes and values hang together, they are left out.
+    """
     assert program.reference is not None
     calls: list[Call] = []
     for function, reference in program.reference.items():
-        example = program.examples[function]
+        example, specs = program.examples[function], program.functions[function].inputs
         draws = [example, *(random_inputs(example, seed) for seed in range(RANDOM_DRAWS))]
         calls += [(function, draw, list(reference(draw))) for draw in draws]
+        for seed in range(RANDOM_DRAWS if is_dynamic(specs) else 0):
+            draw = random_inputs(example, seed, random_shapes(specs, example, seed))
+            try:
+                calls.append((function, draw, list(reference(draw))))
+            except Exception as error:
+                logger.debug("eager refuses sizes %s: %s", [a.shape for a in draw], error)
     return calls
 
 
@@ -76,7 +92,8 @@ def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
     flops = sum(stage.cost.flops for stage in manifest.stages.values())
     for target, names in inventory.names.items():
         if not names:
-            return [], inventory.why_not.get(target, "no device")
+            reason = inventory.why_not.get(target, "")
+            return [], f"no device: {reason}" if reason else "no device"
         description = inventory.descriptions[names[0]]
         if is_software(description) and flops > SOFTWARE_FLOPS_LIMIT:
             return [], f"{description} is too slow for {flops:.1e} operations"
@@ -115,10 +132,14 @@ def _compare(session: "Session", call: Call, options: CompileOptions) -> Compari
     """The worst output of one call from the initial state."""
     name, inputs, want = call
     function = session.manifest.functions[name]
-    args, kwargs = pytree.unflatten(function.in_tree, inputs)
+    own = [array.copy() for array in inputs]
+    args, kwargs = pytree.unflatten(function.in_tree, own)
     session.reset()
-    got = pytree.flatten(function.out_tree, getattr(session, name)(*args, **kwargs), "result")
+    results = pytree.flatten(function.out_tree, getattr(session, name)(*args, **kwargs), "result")
+    updated = sorted(int(index) for index in function.input_updates)
+    got = [np.asarray(result) for result in results] + [own[index] for index in updated]
     names = [f"{name}: {spec.name}" for spec in function.outputs]
+    names += [f"{name}: {function.inputs[index].name} afterwards" for index in updated]
     compared = compare_all(names, got, want, tolerance=options.tolerance)
     if not compared:
         return Comparison(name, True, 0.0, 0.0)

@@ -21,7 +21,11 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class SymbolicDim:
-    """A dimension known at the call: one number per `symbol`, `min <= n <= max`."""
+    """A dimension known at the call, `min <= n <= max`.
+
+    `symbol` is a name, which means one number everywhere in a call, or an expression of
+    such names: "4*t + 1".
+    """
 
     symbol: str
     min: int
@@ -78,11 +82,29 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class InputRange:
+    """Values an integer input must have, else the model would index outside a table.
+
+    Looked at before the call. None is no bound; `nonzero` forbids 0 (a divisor); `reason`
+    says what the bounds come from: "index into a table of size 10, model.py:12".
+    """
+
+    input: int
+    min: int | None
+    max: int | None
+    reason: str
+    nonzero: bool = False
+
+
+@dataclass(frozen=True)
 class Function:
     """One entry point. `results` and `state_updates` name where each comes from.
 
     `argument_names` are the positional parameters of the model's `forward`, so that a
     call may pass any of them by keyword. `in_tree` describes `(args, kwargs)`.
+    `input_updates` maps inputs the model changes in place, "2", to their new value.
+    `check_flags` is the value with one boolean per message of `checks`, true where what
+    the message says has happened: the call has no result then.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -92,6 +114,10 @@ class Function:
     out_tree: dict[str, Any]
     argument_names: tuple[str, ...] = ()
     state_updates: dict[str, str] = field(default_factory=dict)
+    input_updates: dict[str, str] = field(default_factory=dict)
+    input_ranges: tuple[InputRange, ...] = ()
+    checks: tuple[str, ...] = ()
+    check_flags: str = ""
 
 
 @dataclass(frozen=True)

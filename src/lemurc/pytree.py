@@ -4,6 +4,7 @@ A frontend describes the arguments and results of a model once; the runtime, whi
 has no PyTorch, takes a call apart and puts a result together by that description:
 
     {"kind": "leaf"}                                     the next tensor
+    {"kind": "number"}                                   the next tensor, as a Python number
     {"kind": "const", "value": 3}                        None, bool, int, float, str
     {"kind": "list" | "tuple", "items": [...]}
     {"kind": "dict", "keys": [...], "items": [...]}      any key order at a call
@@ -23,13 +24,15 @@ from lemurc.errors import InputError
 
 Tree = dict[str, Any]
 LEAF: Tree = {"kind": "leaf"}
+NUMBER: Tree = {"kind": "number"}
 _CONSTANTS = (type(None), bool, int, float, str)
 
 
-def describe(value: Any, is_leaf: Any) -> tuple[list[Any], Tree]:
+def describe(value: Any, is_leaf: Any, *, is_number: Any = None) -> tuple[list[Any], Tree]:
     """The leaves of `value`, left to right, and its description.
 
-    `is_leaf(x)` says what a tensor is. Raises TypeError for anything else that is
+    `is_leaf(x)` says what a tensor is, `is_number(x)` which of them the caller sees as a
+    Python number. Raises TypeError for anything else that is
     neither a container above nor a constant.
     """
     leaves: list[Any] = []
@@ -37,7 +40,7 @@ def describe(value: Any, is_leaf: Any) -> tuple[list[Any], Tree]:
     def walk(node: Any) -> Tree:
         if is_leaf(node):
             leaves.append(node)
-            return LEAF
+            return NUMBER if is_number is not None and is_number(node) else LEAF
         if isinstance(node, _CONSTANTS):
             return {"kind": "const", "value": node}
         name = f"{type(node).__module__}:{type(node).__qualname__}"
@@ -60,7 +63,7 @@ def describe(value: Any, is_leaf: Any) -> tuple[list[Any], Tree]:
 def flatten(tree: Tree, value: Any, where: str = "argument") -> list[Any]:
     """The leaves of `value`, which must have the shape of `tree`; else InputError."""
     kind = tree["kind"]
-    if kind == "leaf":
+    if kind in ("leaf", "number"):
         return [value]
     if kind == "const":
         expected = tree["value"]
@@ -83,6 +86,8 @@ def unflatten(tree: Tree, leaves: list[Any]) -> Any:
         kind = node["kind"]
         if kind == "leaf":
             return next(rest)
+        if kind == "number":
+            return next(rest).item()
         if kind == "const":
             return node["value"]
         items = [build(item) for item in node["items"]]
@@ -97,7 +102,7 @@ def unflatten(tree: Tree, leaves: list[Any]) -> Any:
 
 
 def count_leaves(tree: Tree) -> int:
-    if tree["kind"] == "leaf":
+    if tree["kind"] in ("leaf", "number"):
         return 1
     return sum(count_leaves(item) for item in tree.get("items", ()))
 

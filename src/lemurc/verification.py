@@ -38,11 +38,11 @@ def compare(name: str, got: Array, want: Array, allowed: float) -> Comparison:
     if got.shape != want.shape or got.dtype != want.dtype:
         detail = f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
         return Comparison(name, False, float("inf"), allowed, detail)
-    if not _is_inexact(want):
+    if not is_inexact(want):
         wrong = int(np.count_nonzero(got != want))
         return Comparison(name, wrong == 0, float(wrong > 0), 0.0, _wrong(wrong, want.size))
-    y: Array = _widen(got)
-    r: Array = _widen(want)
+    y: Array = widen(got)
+    r: Array = widen(want)
     finite = np.isfinite(r)
     same_places = np.array_equal(finite, np.isfinite(y)) and np.array_equal(
         y[~finite], r[~finite], equal_nan=True
@@ -85,32 +85,12 @@ def compare_all(
     return results
 
 
-def random_inputs(examples: Arrays, seed: int) -> list[Array]:
-    """Arrays like the examples: floats with their mean and deviation, integers drawn from
-    the values that occur (so that indices stay in range and masks stay masks)."""
-    generator = np.random.default_rng(seed)
-    drawn: list[Array] = []
-    for example in examples:
-        if example.size == 0:
-            drawn.append(example.copy())
-        elif _is_inexact(example) and np.isrealobj(example):
-            wide = _widen(example)
-            deviation = float(np.nanstd(wide)) or 1.0
-            values: Array = np.asarray(
-                generator.normal(float(np.nanmean(wide)), deviation, example.shape)
-            )
-            drawn.append(values.astype(example.dtype))
-        else:
-            drawn.append(generator.choice(example.reshape(-1), example.shape))
-    return drawn
-
-
-def _is_inexact(array: Array) -> bool:
+def is_inexact(array: Array) -> bool:
     """ml_dtypes' floats are no subtypes of np.inexact."""
     return array.dtype.kind in "fc" or (array.dtype.kind == "V" and "float" in array.dtype.name)
 
 
-def _widen(array: Array) -> Array:
+def widen(array: Array) -> Array:
     wide: Array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     return wide
 
@@ -121,7 +101,8 @@ def _wrong(count: int, size: int) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one target fared. `status` is "verified", "failed" or "not run".
+    """How one target fared. `status` is "verified", "failed", "not run"
+    or "not compiled".
 
     `max_error` is the largest error of any output in units of its largest reference;
     `detail` says on which device, or why the target did not run and what did instead.

@@ -89,6 +89,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_against_eager(name: str) -> None:
+    torch.manual_seed(0)
     function, args = FUNCTIONS[name]
     program = decompose(export(EntryPoint(Function(function), args)))
     assert _complex_operators(program) <= {"aten.view_as_complex.default"}
@@ -97,7 +98,7 @@ def test_against_eager(name: str) -> None:
     )
     for mine, eager in zip(got, expected, strict=True):
         scale = float(eager.abs().max())
-        torch.testing.assert_close(mine, eager.resolve_conj(), rtol=0, atol=2e-6 * scale)
+        torch.testing.assert_close(mine, eager.resolve_conj(), rtol=0, atol=5e-6 * scale)
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 257, 400, 1000, 4096])

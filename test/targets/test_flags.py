@@ -1,5 +1,5 @@
 from lemurc.targets import registry
-from lemurc.targets.base import StageTraits
+from lemurc.targets.base import CAREFUL_FLAGS, StageTraits
 
 
 def test_cpu_flags_follow_what_the_stage_holds():
@@ -10,7 +10,21 @@ def test_cpu_flags_follow_what_the_stage_holds():
     assert "--iree-opt-data-tiling" not in plain
     assert set(plain) < set(linear) < set(conv)
     assert "--iree-global-opt-use-im2col-for-convs" in conv
-    assert cpu.flags("x86-64-v3", StageTraits({"conv": 2}), tuned=False) == plain
+    careful = cpu.flags("x86-64-v3", StageTraits({"conv": 2}), tuned=False)
+    assert careful == (*plain, *CAREFUL_FLAGS)
+
+
+def test_operands_are_packed_only_where_iree_does_it_well():
+    flags = registry.get("cpu").flags
+    packing = "--iree-opt-data-tiling"
+    for arch, traits, packs in (
+        ("x86-64-v3", StageTraits({"linear": 1}, dynamic=True), True),
+        ("x86-64-v3", StageTraits({"linear": 1, "attention": 1}), True),
+        ("x86-64-v3", StageTraits({"linear": 1, "attention": 1}, dynamic=True), False),
+        ("x86-64", StageTraits({"linear": 1}), False),
+        ("x86-64-v2", StageTraits({"conv": 1}), False),
+    ):
+        assert (packing in flags(arch, traits)) is packs, (arch, traits)
 
 
 def test_doubles_stay_doubles_and_constants_iree_cannot_inline_are_not():
