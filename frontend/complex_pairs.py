@@ -147,7 +147,9 @@ class _Expansion:
             rebuilt = [
                 leaf
                 if not at
-                else (ComplexTensor(values[at[0]], values[at[1]]) if len(at) == 2 else values[at[0]])
+                else (
+                    ComplexTensor(values[at[0]], values[at[1]]) if len(at) == 2 else values[at[0]]
+                )
                 for leaf, at in zip(leaves, places, strict=True)
             ]
             args, kwargs = torch_pytree.tree_unflatten(rebuilt, spec)
@@ -208,7 +210,7 @@ class _Expansion:
         """A new input of the program that holds a constant; equal ones are shared."""
         constants = self.program.constants
         for name, known in constants.items():
-            if name.startswith("_lemurc_constant") and torch.equal(known, value):  # type: ignore[arg-type]
+            if name.startswith("_lemurc_constant") and torch.equal(known, value):
                 return next(n for n in self.graph.nodes if n.name == f"c{name}")
         name = f"_lemurc_constant{sum(key.startswith('_lemurc_') for key in constants)}"
         first = next(iter(self.graph.nodes))

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 
 _LONGEST = 256
 _Values = list[Any]
@@ -42,7 +42,7 @@ def _handler(node: Node) -> Callable[["_Inliner", Node], _Values] | None:
     if handler in (_map, _scan):
         stacked = node.args[1] if handler is _map else node.args[2]
         assert isinstance(stacked, (list, tuple))
-        lengths = [item.meta["val"].shape[0] for item in stacked]  # type: ignore[union-attr]
+        lengths = [item.meta["val"].shape[0] for item in stacked]
         if any(not isinstance(length, int) or length > _LONGEST for length in lengths):
             return None
     if handler is _cond and not isinstance(_value(node.args[0]), torch.Tensor):

@@ -61,7 +61,8 @@ def _library() -> dict[Any, Callable[..., Any]]:
     return {
         overload: decompose
         for overload, decompose in known.items()
-        if isinstance(overload, OpOverload) and any(fnmatch(_name(overload), name) for name in names)
+        if isinstance(overload, OpOverload)
+        and any(fnmatch(_name(overload), name) for name in names)
     }
 
 

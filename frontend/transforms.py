@@ -51,12 +51,12 @@ def recorded(
             super().__init__()
             self.model = model
 
-        @functools.wraps(type(model).forward)
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             given = torch_pytree.tree_leaves((args, kwargs))
             own = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
             return graph(own, [given[at] for at in tensors])
 
+    functools.update_wrapper(Recorded.forward, type(model).forward)  # for argument names
     module = Recorded()
     module.train(model.training)
     return module

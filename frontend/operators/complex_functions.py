@@ -137,7 +137,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def square(value: ComplexTensor) -> ComplexTensor:
-    return value * value  # type: ignore[no-any-return]
+    return multiply(value, value)
 
 
 def product(value: ComplexTensor, *, dtype: torch.dtype | None = None) -> Any:
@@ -175,9 +175,7 @@ def _bilinear(operator: Any) -> Any:
             return ComplexTensor(operator(a, c), operator(b, c))
         if b is None:
             return ComplexTensor(operator(a, c), operator(a, d))
-        return ComplexTensor(
-            operator(a, c) - operator(b, d), operator(a, d) + operator(b, c)
-        )
+        return ComplexTensor(operator(a, c) - operator(b, d), operator(a, d) + operator(b, c))
 
     return made
 

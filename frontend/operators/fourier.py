@@ -155,9 +155,7 @@ def _complex_to_complex(values: ComplexTensor, *, dim: list[int], forward: bool)
     return complex_to_complex(values, dim, 0, forward)
 
 
-def _complex_to_real(
-    values: ComplexTensor, *, dim: list[int], last_dim_size: int
-) -> torch.Tensor:
+def _complex_to_real(values: ComplexTensor, *, dim: list[int], last_dim_size: int) -> torch.Tensor:
     return complex_to_real(values, dim, 0, last_dim_size)
 
 

@@ -51,7 +51,7 @@ def _with_tensor(operator: Any) -> Callable[..., Any]:
     """An operator with a number as one with a tensor."""
 
     def widened(values: torch.Tensor, number: Any) -> torch.Tensor:
-        return operator(values, torch.full((), number, dtype=values.dtype))  # type: ignore[no-any-return]
+        return operator(values, torch.full((), number, dtype=values.dtype))
 
     return widened
 

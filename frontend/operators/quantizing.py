@@ -47,9 +47,7 @@ def fake_quantize_per_channel(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     shape = [1] * values.dim()
     shape[axis] = -1
-    return fake_quantize(
-        values, scale.view(shape), zero_point.view(shape), quant_min, quant_max
-    )
+    return fake_quantize(values, scale.view(shape), zero_point.view(shape), quant_min, quant_max)
 
 
 _aten = torch.ops.aten

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as torch_pytree
 
 from lemurc.errors import UnsupportedModelError
 from lemurc.frontend.complex_pairs import expand_complex
 from lemurc.frontend.decompositions import decomposition_table
 from lemurc.frontend.torch_export import EntryPoint, decompose, export
-from torch.utils import _pytree as torch_pytree
 
 
 class Function(nn.Module):

@@ -8,9 +8,9 @@ from torch import nn
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
+from torch.utils import _pytree as torch_pytree
 
 from lemurc.frontend.torch_export import EntryPoint, decompose, export
-from torch.utils import _pytree as torch_pytree
 
 
 class Rows(nn.Module):

@@ -72,7 +72,8 @@ def test_signs_of_zeros_and_infinities() -> None:
         assert torch.equal(torch.signbit(mine), torch.signbit(torch.copysign(x, sign)))
     assert torch.equal(TABLE[aten.isfinite.default](x), torch.isfinite(x))
     torch.testing.assert_close(
-        TABLE[aten.hypot.default](x * 1e30, x.flip(0) * 1e30), torch.hypot(x * 1e30, x.flip(0) * 1e30)
+        TABLE[aten.hypot.default](x * 1e30, x.flip(0) * 1e30),
+        torch.hypot(x * 1e30, x.flip(0) * 1e30),
     )
 
 

@@ -53,7 +53,15 @@ def test_bags(mode: str, number: int, padding: int | None, last: bool) -> None:
     indices = torch.tensor([1, 8, 3, 3, 0, 8, 8, 2, 1])
     offsets = torch.tensor([0, 2, 4, 4, 9] if last else [0, 2, 4, 4])
     mine = TABLE[aten._embedding_bag.default](
-        weight, indices, offsets, False, number, False, None, last, -1 if padding is None else padding
+        weight,
+        indices,
+        offsets,
+        False,
+        number,
+        False,
+        None,
+        last,
+        -1 if padding is None else padding,
     )[0]
     expected = F.embedding_bag(
         indices, weight, offsets, mode=mode, padding_idx=padding, include_last_offset=last

@@ -65,5 +65,7 @@ def test_distances_of_close_points_far_out() -> None:
     """Where the product form of eager cancels."""
     left = torch.full((30, 4), 1000.0) + torch.rand(30, 4)
     mine = TABLE[aten._cdist_forward.default](left, left[:26] + 1e-3, 2.0, None)
-    wide = torch.cdist(left.double(), (left[:26] + 1e-3).double(), compute_mode="donot_use_mm_for_euclid_dist")
+    wide = torch.cdist(
+        left.double(), (left[:26] + 1e-3).double(), compute_mode="donot_use_mm_for_euclid_dist"
+    )
     torch.testing.assert_close(mine.double(), wide, rtol=1e-5, atol=1e-7)

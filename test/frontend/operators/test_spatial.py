@@ -95,9 +95,7 @@ def test_transposed_convolutions(module: Any, shape: tuple[int, ...]) -> None:
     x = torch.randn(shape)
     given = (module.stride, module.padding, module.dilation, True, module.output_padding)
     with torch.no_grad():
-        mine = TABLE[aten.convolution.default](
-            x, module.weight, module.bias, *given, module.groups
-        )
+        mine = TABLE[aten.convolution.default](x, module.weight, module.bias, *given, module.groups)
         torch.testing.assert_close(mine, module(x))
 
 
