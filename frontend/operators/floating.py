@@ -27,7 +27,7 @@ def computed_in_float(function: Callable[..., torch.Tensor]) -> Callable[..., An
             result = torch.get_default_dtype()
         wide = torch.float64 if result is torch.float64 else torch.float32
         made = function(*(a.to(wide) if isinstance(a, torch.Tensor) else a for a in arguments))
-        return made.to(result)
+        return made if made is NotImplemented else made.to(result)
 
     return wrapped
 
