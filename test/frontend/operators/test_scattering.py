@@ -75,3 +75,29 @@ def test_rows_made_shorter() -> None:
     expected = weight.clone()
     F.embedding(indices, expected, max_norm=1.0)
     torch.testing.assert_close(mine, expected)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize(
+    ("first", "mask", "source"),
+    [
+        (0, (3, 4), ()),
+        (0, (3, 4), ("n", 2)),
+        (0, (3,), ("n", 4, 2)),
+        (0, (3,), (4, 1)),
+        (1, (4, 2), (3, "n")),
+        (1, (4,), (3, 1, 2)),
+    ],
+)
+def test_writes_through_a_mask(
+    first: int, mask: tuple[int, ...], source: tuple[int | str, ...], accumulate: bool
+) -> None:
+    torch.manual_seed(3)
+    values, chosen = torch.randn(3, 4, 2), torch.rand(mask) > 0.4
+    count = int(chosen.sum())
+    given = torch.randn([count if size == "n" else int(size) for size in source])
+    index = [None] * first + [chosen]
+    mine = TABLE[aten.index_put.default](values, index, given, accumulate)
+    torch.testing.assert_close(mine, aten.index_put(values, index, given, accumulate))
+    numbers = [torch.tensor([0, 2])]
+    assert TABLE[aten.index_put.default](values, numbers, torch.zeros(())) is NotImplemented
