@@ -76,7 +76,8 @@ def full_like(values: torch.Tensor, fill: Any, **options: Any) -> torch.Tensor:
     dtype = options.get("dtype") or values.dtype
     if dtype not in _BYTES or not isinstance(fill, int):
         return NotImplemented
-    return torch.zeros_like(values, dtype=dtype) + fill
+    one = torch.scalar_tensor(fill, dtype=torch.int32).to(dtype)
+    return one.expand(values.shape).clone()
 
 
 def arange(start: Any, end: Any, step: Any = 1, **options: Any) -> torch.Tensor:
