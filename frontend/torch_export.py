@@ -12,11 +12,14 @@ from torch.utils import _pytree as torch_pytree
 
 from lemurc.errors import UnsupportedModelError, UsageError
 from lemurc.frontend.arrays import to_array
+from lemurc.frontend.complex_pairs import expand_complex
+from lemurc.frontend.control_flow import unroll_control_flow
 from lemurc.frontend.decompositions import decomposition_table
 from lemurc.frontend.importer import import_programs
 from lemurc.frontend.program import Program
 from lemurc.frontend.reference import eager_reference
 from lemurc.frontend.signature import signature_of, updated_inputs
+from lemurc.frontend.transforms import is_transform_error, lost_values, recorded
 from lemurc.frontend.weights import WeightStore
 
 
@@ -80,19 +83,53 @@ def export(entry: EntryPoint) -> ExportedProgram:
     _require_examples(entry.model, entry)
     _register_dataclasses((entry.args, dict(entry.kwargs)))
     try:
-        with torch.no_grad():
-            return torch.export.export(
-                entry.model,
-                entry.args,
-                dict(entry.kwargs),
-                dynamic_shapes=entry.dynamic_shapes,
-                strict=False,
-            )
+        exported = _export(entry.model, entry)
+        return _export(_recorded(entry), entry) if lost_values(exported) else exported
+    except UnsupportedModelError:
+        raise
     except Exception as error:
+        if is_transform_error(error) and not entry.dynamic_shapes:
+            return _exported_after_recording(entry)
         raise UnsupportedModelError(
             f"torch.export cannot trace the model: {_first_lines(error)}",
             code="export-failed",
             hint="see https://docs.pytorch.org/docs/stable/export.html for what it accepts",
+        ) from error
+
+
+def _export(model: torch.nn.Module, entry: EntryPoint) -> ExportedProgram:
+    with torch.no_grad():
+        return torch.export.export(
+            model,
+            entry.args,
+            dict(entry.kwargs),
+            dynamic_shapes=entry.dynamic_shapes,
+            strict=False,
+        )
+
+
+def _recorded(entry: EntryPoint) -> torch.nn.Module:
+    assert isinstance(entry.model, torch.nn.Module)
+    if entry.dynamic_shapes:
+        raise UnsupportedModelError(
+            "a model that differentiates inside forward cannot have dynamic sizes",
+            code="gradient-dynamic",
+            hint="compile it without dynamic shapes",
+        )
+    with torch.no_grad():
+        return recorded(entry.model, entry.args, entry.kwargs)
+
+
+def _exported_after_recording(entry: EntryPoint) -> ExportedProgram:
+    try:
+        return _export(_recorded(entry), entry)
+    except UnsupportedModelError:
+        raise
+    except Exception as error:
+        raise UnsupportedModelError(
+            f"torch.export cannot trace the gradients in the model: {_first_lines(error)}",
+            code="export-failed",
+            hint="compute gradients outside of the compiled module",
         ) from error
 
 
@@ -156,8 +193,14 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     """Into operators that torch-mlir lowers or that become composites."""
     try:
         with torch.no_grad():
-            decomposed: ExportedProgram = program.run_decompositions(decomposition_table())
+            table = decomposition_table()
+            unrolled = unroll_control_flow(program)
+            decomposed: ExportedProgram = unrolled.run_decompositions(table)
+            if expand_complex(decomposed):
+                decomposed = decomposed.run_decompositions(table)
             return decomposed
+    except UnsupportedModelError:
+        raise
     except Exception as error:
         raise UnsupportedModelError(
             f"PyTorch cannot decompose the exported program: {_first_lines(error)}",

@@ -3,8 +3,12 @@
     %c = arith.constant 1.0e-6 : f64
     %e = arith.truncf %c : f64 to f32      ->      %e = arith.constant 1.0e-6 : f32
 
+    %w = arith.extf %x : f32 to f64
+    %p = arith.cmpf olt, %w, %c : f64      ->      %p = arith.cmpf olt, %x, %e : f32
+
 torch-mlir makes every Python float an f64 and rounds it where it is used; MLIR folds
-that only when nothing is lost. A device without f64 could not run the rest.
+that only when nothing is lost. A device without f64 could not run the rest. Comparisons
+it makes in f64, where eager rounds the number: there x == 0.1 is true of the f32 0.1.
 """
 
 from dataclasses import dataclass
@@ -22,39 +26,67 @@ class FoldConstantCasts(Pass):
     name: ClassVar[str] = "fold-constant-casts"
 
     def run(self, module: ir.Operation) -> None:
-        casts: list[ir.Operation] = []
+        found: list[ir.Operation] = []
 
         def visit(operation: ir.Operation) -> Any:
-            if operation.name == "arith.truncf" and _constant(operation.operands[0]) is not None:
-                casts.append(operation)
+            if operation.name in ("arith.truncf", "arith.cmpf"):
+                found.append(operation)
             return ir.WalkResult.ADVANCE
 
         module.walk(visit)
-        for cast in casts:
-            constant = _constant(cast.operands[0])
-            assert constant is not None
-            # beside the wide constant, so that loop bodies hold none
-            with ir.InsertionPoint(constant), constant.location:
-                narrow = ir.Operation.create(
-                    "arith.constant",
-                    results=[cast.results[0].type],
-                    attributes={
-                        "value": ir.FloatAttr.get(
-                            cast.results[0].type, constant.attributes["value"].value
-                        )
-                    },
-                )
-            cast.results[0].replace_all_uses_with(narrow.results[0])
-            cast.erase()
-            if not list(constant.results[0].uses):
-                constant.erase()
+        for operation in found:
+            if operation.name == "arith.truncf":
+                _fold_cast(operation)
+            else:
+                _narrow_comparison(operation)
+
+
+def _fold_cast(cast: ir.Operation) -> None:
+    constant = _constant(cast.operands[0])
+    if constant is not None:
+        cast.results[0].replace_all_uses_with(_rounded(constant, cast.results[0].type))
+        cast.erase()
+        _erase_unused(constant)
+
+
+def _narrow_comparison(comparison: ir.Operation) -> None:
+    operands = list(comparison.operands)
+    constants = [_constant(value) for value in operands]
+    wide = [at for at, constant in enumerate(constants) if constant is None]
+    if len(wide) != 1:
+        return
+    extension = _defining(operands[wide[0]])
+    constant = constants[1 - wide[0]]
+    if extension is None or extension.name != "arith.extf" or constant is None:
+        return
+    narrow = extension.operands[0]
+    comparison.operands[wide[0]] = narrow
+    comparison.operands[1 - wide[0]] = _rounded(constant, narrow.type)
+    _erase_unused(extension)
+    _erase_unused(constant)
+
+
+def _rounded(constant: ir.Operation, kind: ir.Type) -> ir.Value:
+    # beside the wide constant, so that loop bodies hold none
+    with ir.InsertionPoint(constant), constant.location:
+        value = ir.FloatAttr.get(kind, constant.attributes["value"].value)
+        made = ir.Operation.create("arith.constant", results=[kind], attributes={"value": value})
+    return made.results[0]
+
+
+def _erase_unused(operation: ir.Operation) -> None:
+    if not list(operation.results[0].uses):
+        operation.erase()
+
+
+def _defining(value: ir.Value) -> ir.Operation | None:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
 def _constant(value: ir.Value) -> ir.Operation | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block):
+    operation = _defining(value)
+    if operation is None:
         return None
-    operation = owner.operation
     scalar = operation.name == "arith.constant" and isinstance(
         operation.attributes["value"], ir.FloatAttr
     )

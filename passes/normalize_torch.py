@@ -13,6 +13,7 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
+from lemurc.passes.exact_functions import rewrite_exactly
 from lemurc.passes.torch_constants import constant, dtype, is_tensor, shape
 from lemurc.passes.torch_operations import convert, create, number, with_dtype, with_shape
 
@@ -67,6 +68,8 @@ def _normalize(operation: ir.Operation) -> None:
         elif operation.name == "torch.operator":
             if operation.attributes["name"].value == _BATCH_NORM:
                 _batch_norm(operation)
+        else:
+            rewrite_exactly(operation)
 
 
 def _count_from_the_front(operation: ir.Operation, at: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from lemurc.frontend.operators.floating import Table, computed_in_float
+from lemurc.frontend.operators.floating import Table, computed_in_float, polynomial
 
 
 def signbit(x: torch.Tensor) -> torch.Tensor:
@@ -17,7 +17,7 @@ def signbit(x: torch.Tensor) -> torch.Tensor:
     if not x.is_floating_point():
         return x < 0
     wide = x if x.dtype is torch.float64 else x.to(torch.float32)
-    return (wide < 0) | ((wide == 0) & (1.0 / wide < 0))
+    return (wide < 0.0) | ((wide == 0.0) & (1.0 / wide < 0.0))
 
 
 def copysign(x: torch.Tensor, sign: Any) -> torch.Tensor:
@@ -29,7 +29,9 @@ def copysign(x: torch.Tensor, sign: Any) -> torch.Tensor:
     return -size if negative else size
 
 
-def isfinite(x: torch.Tensor) -> torch.Tensor:
+def isfinite(x: torch.Tensor) -> Any:
+    if x.is_complex():
+        return NotImplemented
     if not x.is_floating_point():
         return torch.ones_like(x, dtype=torch.bool)
     return torch.abs(x) < math.inf
@@ -54,6 +56,39 @@ def cosh(x: torch.Tensor) -> torch.Tensor:
 @computed_in_float
 def tan(x: torch.Tensor) -> torch.Tensor:
     return torch.sin(x) / torch.cos(x)
+
+
+_ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+"""Moshier's polynomial of (atan(t) / t - 1) / t^2 in t^2, for |t| < tan(pi / 8)."""
+
+
+@computed_in_float
+def atan(x: torch.Tensor) -> Any:
+    """To an ulp or two in f32, where IREE's is off by 40."""
+    if x.dtype is torch.float64:
+        return NotImplemented
+    size = torch.abs(x)
+    large, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
+    t = torch.where(middle, (size - 1.0) / (size + 1.0), size)
+    t = torch.where(large, -1.0 / torch.where(large, size, 1.0), t)
+    t = torch.where(torch.isinf(size), 0.0, t)
+    base = torch.where(large, math.pi / 2, torch.where(middle, math.pi / 4, 0.0))
+    square = t * t
+    angle = base + (t + t * square * polynomial(square, _ATAN))
+    return torch.where(x < 0, -angle, torch.where(x == 0, x, angle))
+
+
+@computed_in_float
+def atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Signs of zeros and infinities as in eager."""
+    tall, wide = torch.abs(y), torch.abs(x)
+    large, small = torch.maximum(tall, wide), torch.minimum(tall, wide)
+    ratio = small / torch.where(large == 0, 1.0, large)
+    ratio = torch.where(torch.isinf(small), 1.0, ratio)
+    angle = torch.atan(ratio)
+    angle = torch.where(tall > wide, math.pi / 2 - angle, angle)
+    angle = torch.where(signbit(x), math.pi - angle, angle)
+    return torch.where(signbit(y), -angle, angle)
 
 
 @computed_in_float
@@ -135,6 +170,8 @@ def lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 _aten = torch.ops.aten
 TABLE: Table = {
+    _aten.atan.default: atan,
+    _aten.atan2.default: atan2,
     _aten.atanh.default: atanh,
     _aten.copysign.Scalar: copysign,
     _aten.copysign.Tensor: copysign,

@@ -9,15 +9,17 @@ import torch
 Table = dict[Any, Callable[..., Any]]
 
 
-def computed_in_float(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def computed_in_float(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """Tensors arrive as f32 or f64; the result has the type eager would give.
 
     Integers become PyTorch's default float, half precision is computed in f32.
     """
 
     @functools.wraps(function)
-    def wrapped(*arguments: Any) -> torch.Tensor:
+    def wrapped(*arguments: Any) -> Any:
         tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+        if any(tensor.is_complex() for tensor in tensors):
+            return NotImplemented  # see complex_pairs.py
         result = tensors[0].dtype
         for tensor in tensors[1:]:
             result = torch.promote_types(result, tensor.dtype)
@@ -25,7 +27,7 @@ def computed_in_float(function: Callable[..., torch.Tensor]) -> Callable[..., to
             result = torch.get_default_dtype()
         wide = torch.float64 if result is torch.float64 else torch.float32
         made = function(*(a.to(wide) if isinstance(a, torch.Tensor) else a for a in arguments))
-        return made.to(result)
+        return made if made is NotImplemented else made.to(result)
 
     return wrapped
 

@@ -118,10 +118,58 @@ def _largest(values: torch.Tensor, axes: list[_Axis]) -> tuple[torch.Tensor, tor
     return held.amax(-1), index
 
 
+def _given_back(gradient: torch.Tensor, values: torch.Tensor, axes: list[_Axis]) -> torch.Tensor:
+    """Each window's gradient, [..., *windows], added to every place it counts."""
+    rank = len(axes)
+    spatial = values.shape[-rank:]
+    places = _windows(torch.arange(math.prod(spatial)).view(spatial), axes)
+    shared = torch.where(_counted(axes), gradient.unsqueeze(-1), 0.0)
+    places = places.expand(shared.shape).flatten(-rank - 1)
+    flat = torch.zeros([*values.shape[:-rank], math.prod(spatial)], dtype=gradient.dtype)
+    return flat.scatter_add(-1, places, shared.flatten(-rank - 1)).view(values.shape)
+
+
+def average_backward(gradient: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    pairs = zip(values.shape[-2:], gradient.shape[-2:], strict=True)
+    axes = [_adaptive_axis(length, size) for length, size in pairs]
+    return _given_back(gradient / _counted(axes).sum(-1), values, axes)
+
+
+def avg_pool2d_backward(
+    gradient: torch.Tensor,
+    values: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> torch.Tensor:
+    def each(given: Sequence[int]) -> Sequence[int]:
+        return given if len(given) == 2 else [given[0]] * 2
+
+    kernel, pads = each(kernel_size), each(padding)
+    parameters = list(
+        zip(values.shape[-2:], kernel, each(stride or kernel_size), pads, strict=True)
+    )
+    axes = [_strided_axis(*given, 1, ceil=ceil_mode) for given in parameters]
+    if divisor_override is not None:
+        return _given_back(gradient / divisor_override, values, axes)
+    if not count_include_pad:
+        return _given_back(gradient / _counted(axes).sum(-1), values, axes)
+    sizes = []
+    for (length, size, step, pad), (places, _) in zip(parameters, axes, strict=True):
+        start = torch.arange(places.shape[0]) * step - pad
+        sizes.append(torch.minimum(start + size, torch.full_like(start, length + pad)) - start)
+    return _given_back(gradient / (sizes[0][:, None] * sizes[1]), values, axes)
+
+
 _aten = torch.ops.aten
 TABLE: Table = {
     _aten._adaptive_avg_pool2d.default: average,
     _aten._adaptive_avg_pool3d.default: average,
+    _aten._adaptive_avg_pool2d_backward.default: average_backward,
+    _aten.avg_pool2d_backward.default: avg_pool2d_backward,
     _aten.adaptive_avg_pool1d.default: average,
     _aten.adaptive_avg_pool2d.default: average,
     _aten.adaptive_avg_pool3d.default: average,

@@ -41,6 +41,38 @@ def put(
     return made.view(values.shape)
 
 
+def index_put(
+    values: torch.Tensor,
+    indices: list[torch.Tensor | None],
+    source: torch.Tensor,
+    accumulate: bool = False,
+) -> Any:
+    """Writes through one boolean mask, without counting what it selects.
+
+    Each selected entry knows its place among the selected by a cumulative sum.
+    """
+    given = [(at, index) for at, index in enumerate(indices) if index is not None]
+    if len(given) != 1 or given[0][1].dtype not in (torch.bool, torch.uint8):
+        return NotImplemented
+    first, mask = given[0]
+    mask = mask.to(torch.bool)
+    rest = values.dim() - first - mask.dim()
+    spread = mask.view([1] * first + list(mask.shape) + [1] * rest)
+    if source.dim() <= rest + first and (first == 0 or source.dim() == 0):
+        written = source
+    elif source.dim() == rest + first + 1 and source.shape[first] == 1:
+        shape = [*source.shape[:first], *[1] * mask.dim(), *source.shape[first + 1 :]]
+        written = source.reshape(shape)
+    elif source.dim() == rest + first + 1:
+        place = torch.cumsum(mask.flatten().to(torch.int64), 0) - 1
+        chosen = source.index_select(first, place.clamp(0, source.shape[first] - 1))
+        written = chosen.unflatten(first, mask.shape)
+    else:
+        return NotImplemented
+    written = written.to(values.dtype)
+    return torch.where(spread, values + written if accumulate else written, values)
+
+
 def diagonal_scatter(
     values: torch.Tensor, src: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> torch.Tensor:
@@ -122,6 +154,7 @@ TABLE: Table = {
     _aten.diagonal_scatter.default: diagonal_scatter,
     _aten.embedding_bag.padding_idx: embedding_bag,
     _aten.embedding_renorm.default: embedding_renorm,
+    _aten.index_put.default: index_put,
     _aten.index_reduce.default: index_reduce,
     _aten.put.default: put,
     _aten.scatter.reduce: scatter_reduce,

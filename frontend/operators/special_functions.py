@@ -62,10 +62,12 @@ _ERFINV_TAIL = (
 
 def _zeta_minus_one(k: int) -> float:
     """The Riemann zeta function less its first term, by Euler and Maclaurin."""
-    n = 20
+    n = 40
     head = sum(j**-k for j in range(2, n))
     tail = n ** (1 - k) / (k - 1) + n**-k / 2 + k * n ** (-k - 1) / 12
-    return float(head + tail - k * (k + 1) * (k + 2) * n ** (-k - 3) / 720)
+    tail -= math.prod(range(k, k + 3)) * n ** (-k - 3) / 720
+    tail += math.prod(range(k, k + 5)) * n ** (-k - 5) / 30240
+    return float(head + tail)
 
 
 _NEAR_TWO = tuple((-1.0) ** k * _zeta_minus_one(k) / k for k in range(32, 1, -1))

@@ -74,3 +74,30 @@ func.func @others(%x: !torch.vtensor<[4],si64>, %i: !torch.vtensor<[2],si64>) ->
   %1 = torch.aten.index_select %0, %zero, %i : !torch.vtensor<[4],si64>, !torch.int, !torch.vtensor<[2],si64> -> !torch.vtensor<[2],si64>
   return %1 : !torch.vtensor<[2],si64>
 }
+
+// -----
+
+// What IREE computes less exactly than eager, in terms of what it computes well.
+// CHECK-LABEL: func.func @tanh_and_negative_powers
+// CHECK:         %[[SIZE:.*]] = torch.aten.abs %[[X:.*]] :
+// CHECK:         torch.aten.expm1
+// CHECK-NOT:     torch.aten.tanh
+// CHECK:         %[[SQUARE:.*]] = torch.aten.pow.Tensor_Scalar
+// CHECK:         torch.aten.reciprocal %[[SQUARE]]
+func.func @tanh_and_negative_powers(%x: !torch.vtensor<[4],f32>) -> (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) {
+  %n = torch.constant.int -2
+  %0 = torch.aten.tanh %x : !torch.vtensor<[4],f32> -> !torch.vtensor<[4],f32>
+  %1 = torch.aten.pow.Tensor_Scalar %x, %n : !torch.vtensor<[4],f32>, !torch.int -> !torch.vtensor<[4],f32>
+  return %0, %1 : !torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @compares_with_a_float
+// CHECK:         torch.constant.float 0.000000e+00
+// CHECK:         torch.aten.lt.Scalar %{{.*}}, %float
+func.func @compares_with_a_float(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],i1> {
+  %n = torch.constant.int 0
+  %0 = torch.aten.lt.Scalar %x, %n : !torch.vtensor<[4],f32>, !torch.int -> !torch.vtensor<[4],i1>
+  return %0 : !torch.vtensor<[4],i1>
+}

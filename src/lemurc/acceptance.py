@@ -66,21 +66,22 @@ Call = tuple[str, list[Array], list[Array]]
 def _calls(program: "Program") -> list[Call]:
     """(function, inputs, eager's outputs) for the example and two random draws of each.
 
-    With dynamic sizes two more draws have sizes of their own; where eager itself refuses
-    those, because sizes and values hang together, they are left out.
+    With dynamic sizes two more draws have sizes of their own. Draws that eager itself
+    refuses, because sizes and values hang together, are left out.
     """
     assert program.reference is not None
     calls: list[Call] = []
     for function, reference in program.reference.items():
         example, specs = program.examples[function], program.functions[function].inputs
-        draws = [example, *(random_inputs(example, seed) for seed in range(RANDOM_DRAWS))]
-        calls += [(function, draw, list(reference(draw))) for draw in draws]
+        calls.append((function, example, list(reference(example))))
+        draws = [random_inputs(example, seed) for seed in range(RANDOM_DRAWS)]
         for seed in range(RANDOM_DRAWS if is_dynamic(specs) else 0):
-            draw = random_inputs(example, seed, random_shapes(specs, example, seed))
+            draws.append(random_inputs(example, seed, random_shapes(specs, example, seed)))
+        for draw in draws:
             try:
                 calls.append((function, draw, list(reference(draw))))
             except Exception as error:
-                logger.debug("eager refuses sizes %s: %s", [a.shape for a in draw], error)
+                logger.debug("eager refuses a draw of %s: %s", [a.shape for a in draw], error)
     return calls
 
 

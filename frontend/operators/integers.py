@@ -1,0 +1,108 @@
+"""Integers of 8 bits, and operations with numbers, that torch-mlir crashes on or refuses.
+
+torch-mlir 20261001 ends with a segmentation fault where it widens a number to the type
+of an unsigned or signed byte. In 32 bits it is right, and cut down to 8 bits the result
+is that of arithmetic modulo 256.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from lemurc.frontend.operators.floating import Table
+
+_BYTES = (torch.int8, torch.uint8)
+
+
+def _in_32_bits(operator: Any, *, with_number: bool = False) -> Callable[..., Any]:
+    """`with_number`: only where the other operand is a Python number."""
+
+    def widened(*arguments: Any, **named: Any) -> Any:
+        tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+        if any(tensor.dtype not in _BYTES for tensor in tensors):
+            return NotImplemented
+        if with_number and (len(tensors) > 1 or isinstance(arguments[1], float)):
+            return NotImplemented
+        dtype = tensors[0].dtype
+        for tensor in tensors[1:]:
+            dtype = torch.promote_types(dtype, tensor.dtype)
+        wide = [a.to(torch.int32) if isinstance(a, torch.Tensor) else a for a in arguments]
+        return operator(*wide, **named).to(dtype)
+
+    return widened
+
+
+def divide(left: Any, right: Any, *, rounding_mode: str | None) -> Any:
+    """Of bytes in 32 bits; of 64-bit integers and floats as it is."""
+    tensors = [item for item in (left, right) if isinstance(item, torch.Tensor)]
+    if rounding_mode is None or any(tensor.dtype not in _BYTES for tensor in tensors):
+        return NotImplemented
+    if any(isinstance(item, float) for item in (left, right)):
+        return NotImplemented
+    dtype = torch.result_type(left, right)
+    left, right = (
+        item.to(torch.int32) if isinstance(item, torch.Tensor) else item for item in (left, right)
+    )
+    return torch.div(left, right, rounding_mode=rounding_mode).to(dtype)
+
+
+def _with_tensor(operator: Any) -> Callable[..., Any]:
+    """An operator with a number as one with a tensor."""
+
+    def widened(values: torch.Tensor, number: Any) -> torch.Tensor:
+        return operator(values, torch.full((), number, dtype=values.dtype))
+
+    return widened
+
+
+def shift_left(values: torch.Tensor, by: Any) -> torch.Tensor:
+    return torch.bitwise_left_shift(values, by)
+
+
+def shift_right(values: torch.Tensor, by: Any) -> torch.Tensor:
+    return torch.bitwise_right_shift(values, by)
+
+
+def bincount(
+    values: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0
+) -> torch.Tensor:
+    if values.dtype is torch.int64:
+        return NotImplemented
+    return torch.bincount(values.to(torch.int64), weights, minlength)
+
+
+def full_like(values: torch.Tensor, fill: Any, **options: Any) -> torch.Tensor:
+    dtype = options.get("dtype") or values.dtype
+    if dtype not in _BYTES or not isinstance(fill, int):
+        return NotImplemented
+    one = torch.scalar_tensor(fill, dtype=torch.int32).to(dtype)
+    return one.expand(values.shape).clone()
+
+
+def arange(start: Any, end: Any, step: Any = 1, **options: Any) -> torch.Tensor:
+    if options.get("dtype") not in _BYTES:
+        return NotImplemented
+    return torch.arange(start, end, step, dtype=torch.int32).to(options["dtype"])
+
+
+_aten = torch.ops.aten
+TABLE: Table = {
+    _aten.__lshift__.Tensor: shift_left,
+    _aten.__rshift__.Tensor: shift_right,
+    _aten.arange.start_step: arange,
+    _aten.bincount.default: bincount,
+    _aten.bitwise_or.Scalar: _with_tensor(_aten.bitwise_or.Tensor),
+    _aten.bitwise_xor.Scalar: _with_tensor(_aten.bitwise_xor.Tensor),
+    _aten.bmm.default: _in_32_bits(torch.bmm),
+    _aten.div.Scalar_mode: divide,
+    _aten.div.Tensor_mode: divide,
+    _aten.full_like.default: full_like,
+    _aten.matmul.default: _in_32_bits(torch.matmul),
+    _aten.max.default: _in_32_bits(torch.max),
+    _aten.min.default: _in_32_bits(torch.min),
+    _aten.mm.default: _in_32_bits(torch.mm),
+    _aten.mul.Scalar: _in_32_bits(torch.mul, with_number=True),
+    _aten.mul.Tensor: _in_32_bits(torch.mul, with_number=True),
+    _aten.remainder.Scalar: _in_32_bits(torch.remainder, with_number=True),
+}

@@ -1,0 +1,95 @@
+"""Elementary and special functions against eager in f64."""
+
+import math
+
+import pytest
+import torch
+
+from lemurc.frontend.own_decompositions import own_decompositions
+
+aten = torch.ops.aten
+TABLE = own_decompositions()
+WIDE = torch.cat([torch.linspace(-9.3, 9.3, 1001), torch.logspace(-6, 1.5, 200)]).double()
+UNIT = torch.cat([torch.linspace(-1, 1, 401), 1 - torch.logspace(-6, -1, 30)]).double()
+
+
+@pytest.mark.parametrize(
+    ("operator", "x"),
+    [
+        (aten.atanh.default, UNIT),
+        (aten.cosh.default, WIDE),
+        (aten.digamma.default, WIDE),
+        (aten.erfc.default, WIDE),
+        (aten.erfinv.default, UNIT),
+        (aten.i0.default, WIDE),
+        (aten.lgamma.default, WIDE),
+        (aten.sinh.default, WIDE),
+        (aten.special_erfcx.default, WIDE),
+        (aten.special_i0e.default, WIDE),
+        (aten.special_i1.default, WIDE),
+        (aten.special_i1e.default, WIDE),
+        (aten.tan.default, WIDE),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("dtype", "rtol", "atol"), [(torch.float32, 2e-5, 1e-6), (torch.float64, 1e-11, 1e-13)]
+)
+def test_function(
+    operator: torch._ops.OpOverload,
+    x: torch.Tensor,
+    dtype: torch.dtype,
+    rtol: float,
+    atol: float,
+) -> None:
+    x = x.to(dtype)
+    mine = TABLE[operator](x)
+    assert mine.dtype is dtype
+    expected = operator(x.double())
+    infinite = ~torch.isfinite(expected)
+    # next to a pole half an ulp of x decides
+    tame = (expected.abs() < 1e4) | infinite if operator is not aten.i0.default else ~infinite
+    torch.testing.assert_close(
+        mine.double()[tame], expected[tame], rtol=rtol, atol=atol, equal_nan=True
+    )
+
+
+def test_poles_and_zeros() -> None:
+    x = torch.tensor([0.0, -1.0, -2.0, 1.0, 2.0, math.inf, math.nan])
+    torch.testing.assert_close(
+        TABLE[aten.lgamma.default](x), torch.lgamma(x), equal_nan=True, rtol=0, atol=1e-7
+    )
+    y = torch.tensor([0.0, -0.0, -3.0, math.inf])
+    torch.testing.assert_close(TABLE[aten.digamma.default](y), torch.digamma(y), equal_nan=True)
+
+
+def test_signs_of_zeros_and_infinities() -> None:
+    x = torch.tensor([1.0, -1.0, 0.0, -0.0, math.inf, -math.inf])
+    assert torch.equal(TABLE[aten.signbit.default](x), torch.signbit(x))
+    for sign in (x.flip(0), torch.tensor(-0.0)):
+        mine = TABLE[aten.copysign.Tensor](x, sign)
+        assert torch.equal(mine, torch.copysign(x, sign))
+        assert torch.equal(torch.signbit(mine), torch.signbit(torch.copysign(x, sign)))
+    assert torch.equal(TABLE[aten.isfinite.default](x), torch.isfinite(x))
+    torch.testing.assert_close(
+        TABLE[aten.hypot.default](x * 1e30, x.flip(0) * 1e30),
+        torch.hypot(x * 1e30, x.flip(0) * 1e30),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_integers(dtype: torch.dtype) -> None:
+    base, exponent = torch.arange(-40, 41).to(dtype), torch.arange(75, -6, -1).to(dtype)
+    for operator in (aten.pow.Tensor_Tensor, aten.gcd.default, aten.lcm.default):
+        small = exponent % 30 - 2
+        assert torch.equal(TABLE[operator](base, small), operator(base, small))
+    for power in (0, 1, 2, 5):
+        assert torch.equal(TABLE[aten.pow.Tensor_Scalar](base, power), base**power)
+    assert TABLE[aten.pow.Tensor_Scalar](base.float(), 3) is NotImplemented
+
+
+def test_complex_numbers_are_left_alone() -> None:
+    z = torch.ones(2, dtype=torch.complex64)
+    for operator in (aten.sinh.default, aten.isfinite.default, aten.pow.Tensor_Scalar):
+        arguments = (z, 2) if operator is aten.pow.Tensor_Scalar else (z,)
+        assert TABLE[operator](*arguments) is NotImplemented
