@@ -18,7 +18,7 @@ SENTENCES ?= "A man is eating food." "Somebody is having a meal."
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint types lit pytest check docs lock clean lavapipe
+.PHONY: help run bench test lint types lit pytest check docs lock clean lavapipe
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,10 @@ lit: $(STAMPS)/test ## FileCheck tests of the dialect, the passes and the target
 pytest: $(STAMPS)/test ## Everything else, packaging and end-to-end tests included.
 	$(BIN)/pytest -n 2 --dist loadfile -m "not alone" $(PYTEST_ARGS)
 	$(BIN)/pytest -m alone $(PYTEST_ARGS)
+
+bench: $(STAMPS)/bench ## Time three models side by side with ONNX Runtime, eager and plain IREE.
+	@mkdir -p build
+	$(BIN)/python benchmarks/run.py --json build/benchmarks.json
 
 lavapipe: ## A software Vulkan driver, for the tests that need one (root and apt only).
 	@if ls /usr/share/vulkan/icd.d/*.json >/dev/null 2>&1; then \

@@ -1,7 +1,7 @@
 """`torch._assert_async`, `torch._check` and the bounds of `.item()` as guards.
 
-    k = n.item(); torch._check(k <= 8)     n is an argument: checked before the call
-    torch._assert_async(x.sum() > 0, m)    a flag with message m
+k = n.item(); torch._check(k <= 8)     n is an argument: checked before the call
+torch._assert_async(x.sum() > 0, m)    a flag with message m
 """
 
 import operator

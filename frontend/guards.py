@@ -160,9 +160,7 @@ class Guards:
             value = source
         return value.name, shift
 
-    def _clamp(
-        self, edit: Edit, user: Node, value: Node, low: Any, high: Any, reason: str
-    ) -> Node:
+    def _clamp(self, edit: Edit, user: Node, value: Node, low: Any, high: Any, reason: str) -> Node:
         outside = []
         if isinstance(low, int):
             outside.append(edit.call(_aten.lt.Scalar, value, low))

@@ -162,7 +162,7 @@ def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: s
         node = placeholders[spec.arg.name]
         if spec.kind is InputKind.USER_INPUT:
             if isinstance(spec.arg, TensorArgument):
-                marks.append({"lemur.input": flat_inputs} | _largest_sizes(program, node))
+                marks.append({"lemur.input": flat_inputs, **_largest_sizes(program, node)})
                 flat_inputs += 1
                 kept.append(spec)
             elif node.users:
@@ -189,7 +189,9 @@ def _prepare_inputs(program: ExportedProgram, store: WeightStore, entry_point: s
     return marks
 
 
-def _largest_sizes(program: ExportedProgram, node: torch.fx.Node) -> dict[str, list[int]]:
+def _largest_sizes(
+    program: ExportedProgram, node: torch.fx.Node
+) -> dict[str, int | str | list[int]]:
     """`lemur.dim_max`, so that costs are those of the largest call; -1 is no maximum."""
     shape = node.meta["val"].shape
     if all(isinstance(size, int) for size in shape):

@@ -116,7 +116,7 @@ def _read(
     if format_ is Format.TORCHSCRIPT:
         import torch
 
-        script: Any = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+        script: Any = torch.jit.load(str(path), map_location="cpu")
         return script, (), {}
     if format_ is Format.PICKLE:
         from lemurc.frontend.pickled import load_pickled

@@ -1,6 +1,6 @@
 """Python numbers among the results: computed as tensors, handed out as numbers.
 
-    return y, x.shape[0] * 2   ->   return y, scalar_tensor(x.shape[0] * 2)
+return y, x.shape[0] * 2   ->   return y, scalar_tensor(x.shape[0] * 2)
 """
 
 from typing import Any

@@ -39,9 +39,10 @@ class Program:
     `torch` or, for MLIR given by the user, `linalg`; `level` says which. Arguments and
     results carry `lemur.input`, `lemur.param`, `lemur.state` and `lemur.output`,
     `lemur.state_update`, `lemur.input_update`, `lemur.checks`. `weights` holds parameters
-    and the initial value of every name in `state`, without copies where the source allows. `reference` runs the user's own
-    module in eager mode from the initial state, flat inputs to flat outputs followed by the
-    inputs of `input_updates` as they are afterwards; None where there is no eager model.
+    and the initial value of every name in `state`, without copies where the source allows.
+    `reference` runs the user's own module in eager mode from the initial state, flat inputs
+    to flat outputs followed by the inputs of `input_updates` as they are afterwards; None
+    where there is no eager model.
     """
 
     name: str

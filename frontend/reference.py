@@ -18,8 +18,9 @@ def eager_reference(
 ) -> Reference:
     """Flat arrays in, flat arrays out, then the inputs of `updates` as the call left them.
 
-    Each call starts from the state of now. Calls run on copies (parameters shared, buffers and attributes not), so neither the
-    user's module nor a later call sees what a call changes.
+    Each call starts from the state of now. Calls run on copies (parameters shared, buffers
+    and attributes not), so neither the user's module nor a later call sees what a call
+    changes.
     """
     initial = _copy(module)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from lemurc.errors import DeviceError, UsageError
 from lemurc.runtime import cpu_features
-from lemurc.runtime.iree_errors import summary, translated
+from lemurc.runtime.iree_errors import missing_library, summary, translated
 
 DRIVERS = {
     "cpu": "local-task",
@@ -149,7 +149,7 @@ def _ask_driver(driver: str) -> tuple[list[dict[str, Any]], str]:
     try:
         entries = list(get_driver(driver).query_available_devices())
     except Exception as error:
-        return [], summary(error)
+        return [], missing_library(error) or summary(error)
     return entries, "" if entries else f"the {driver} driver found no device"
 
 

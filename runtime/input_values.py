@@ -32,9 +32,7 @@ def _fits(array: np.ndarray, wanted: InputRange) -> bool:
     low, high = wanted.min, wanted.max
     if low == 0 and high is not None and array.dtype.kind == "i":
         return bool(array.view(f"u{array.dtype.itemsize}").max() <= max(high, 0)) and high >= 0
-    return (low is None or bool(array.min() >= low)) and (
-        high is None or bool(array.max() <= high)
-    )
+    return (low is None or bool(array.min() >= low)) and (high is None or bool(array.max() <= high))
 
 
 def _outside(function: str, array: np.ndarray, wanted: InputRange, name: str) -> InputError:

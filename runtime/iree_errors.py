@@ -66,6 +66,12 @@ def translate(error: BaseException, doing: str, device: str) -> LemurcError:
     return InternalError(message, where=device, hint="please report this with the message above")
 
 
+def missing_library(error: BaseException) -> str:
+    """Says so in a few words when a driver lacks its library, else nothing."""
+    found = re.search(r"library [^;]*?'(lib[\w.]+)'[^;]*not available", str(error))
+    return f"{found[1]} is not installed" if found else ""
+
+
 def summary(error: BaseException) -> str:
     """The first line of IREE's message without its C++ source positions."""
     first = str(error).strip().partition("\n")[0]

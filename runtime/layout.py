@@ -55,9 +55,7 @@ class _Layout:
         for reference in self.function.state_updates.values():
             if reference.startswith(("input:", "param:")) and reference not in self.homes:
                 self._cell_on(reference, 0)
-        leaving = dict.fromkeys(
-            (*self.function.results, *self.function.input_updates.values())
-        )
+        leaving = dict.fromkeys((*self.function.results, *self.function.input_updates.values()))
         fetches = [fetch for reference in leaving if (fetch := self._fetch(reference))]
         returned = [
             reference.removeprefix("param:")

@@ -33,11 +33,13 @@ class StageTraits:
     """What the choice of flags may depend on, read off one stage by `lower_to_iree`.
 
     `composites` counts the composite kinds left to IREE's own code generation;
-    `wide_resources` says that a bf16 or complex constant is stored as a resource.
+    `wide_resources` says that a bf16 or complex constant is stored as a resource, and
+    `dynamic` that some size is known only at run time.
     """
 
     composites: Mapping[str, int] = field(default_factory=dict)
     wide_resources: bool = False
+    dynamic: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,10 @@ Select = Callable[[Any], None]
 
 def _no_kernels(arch: str) -> Select | None:
     return None
+
+
+def _nothing_to_check(module: bytes, arch: str) -> str:
+    return ""
 
 
 def _no_tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
@@ -99,6 +105,10 @@ class Target:
     tuning: Callable[[str, StageTraits], tuple[str, ...]] = _no_tuning
     kernels: Callable[[str], Select | None] = _no_kernels
     """The pass that puts this target's own kernels to use on an architecture."""
+    check: Callable[[bytes, str], str] = _nothing_to_check
+    """What is wrong with a module for an architecture; "" when nothing is."""
+    fused_attention: bool = True
+    """Whether IREE's own attention serves; where not, it is taken to pieces."""
     retry: tuple[str, ...] = ()
     """Flags to try again with, for stages that crash IREE without them."""
     resolve: Callable[[str], str] | None = None

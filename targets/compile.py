@@ -27,6 +27,8 @@ class CompileJob:
     arch: str
     bytecode: bytes
     flags: tuple[str, ...]
+    check: Callable[[bytes], str] | None = None
+    """What is wrong with a module just compiled; "" when nothing is."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,15 @@ def compile_jobs(
     cache: Cache | None = None,
     workers: int | None = None,
     time_limit: float | None = None,
+    budget: float | None = None,
     max_rss_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> list[bytes | CompileFailure]:
     """One module or failure per job, in order; equal jobs compile once.
 
     `time_limit` (seconds) and `max_rss_bytes` (of all compilers together) hold for the
-    whole call; passing one raises BudgetError. Memory pressure first costs parallelism:
+    whole call; passing one raises BudgetError, which names the `budget` that
+    `time_limit` is the rest of. Memory pressure first costs parallelism:
     the youngest process is put back before the last one running is given up.
     """
     version = compiler_version()
@@ -78,7 +82,7 @@ def compile_jobs(
     for position, job in enumerate(jobs):
         key = cache_key(job.bytecode, job.flags, version)
         pending.setdefault(key, _Work(job)).positions.append(position)
-    run = _Run(jobs, cache, time_limit, max_rss_bytes, progress)
+    run = _Run(jobs, cache, time_limit, budget or time_limit, max_rss_bytes, progress)
     for key in list(pending):
         if cache is not None and (found := cache.get(key)) is not None:
             run.finish(pending.pop(key), found)
@@ -94,6 +98,7 @@ class _Run:
         jobs: Sequence[CompileJob],
         cache: Cache | None,
         time_limit: float | None,
+        budget: float | None,
         max_rss_bytes: int | None,
         progress: Progress | None,
     ) -> None:
@@ -102,6 +107,7 @@ class _Run:
         self.cache = cache
         self.failures = (cache.directory if cache else default_directory()) / "failures"
         self.time_limit = time_limit
+        self.budget = budget
         self.max_rss_bytes = max_rss_bytes
         self.progress = progress
 
@@ -142,11 +148,12 @@ class _Run:
     def _collect(self, key: str, work: _Work, process: IreeProcess) -> None:
         try:
             module = process.module()
-            if module is None:
+            problem = work.job.check(module) if module and work.job.check else ""
+            if module is None or problem:
                 folder = self.failures / key[:16]
                 folder = save_reproducer(folder, work.job.bytecode, work.job.flags, process.log())
                 failure = CompileFailure(
-                    work.job, process.crashed(), process.diagnostic(), str(folder)
+                    work.job, process.crashed(), problem or process.diagnostic(), str(folder)
                 )
                 self.finish(work, failure)
                 return
@@ -164,7 +171,7 @@ class _Run:
     def _out_of_time(self, unfinished: list[CompileJob]) -> BudgetError:
         first = unfinished[0]
         return BudgetError(
-            f"compiling took longer than {self.time_limit:g} s; {len(unfinished)} of "
+            f"compiling took longer than {self.budget:g} s; {len(unfinished)} of "
             f"{len(self.results)} modules were not finished",
             code="time-budget",
             where=f"{first.name} for {first.target}:{first.arch}",

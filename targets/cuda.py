@@ -1,6 +1,7 @@
 """NVIDIA GPUs. Modules hold PTX, so code for one architecture runs on every newer one."""
 
 from lemurc.targets.base import Architecture, DeviceModel, Target
+from lemurc.targets.machine_code import check_ptx
 
 
 def _arch(name: str, *aliases: str) -> Architecture:
@@ -40,4 +41,5 @@ TARGET = Target(
         "b200": "sm_89",
         "blackwell": "sm_89",
     },
+    check=check_ptx,
 )

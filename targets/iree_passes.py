@@ -9,7 +9,10 @@ from typing import Any
 
 from lemurc.errors import UsageError
 from lemurc.targets import lower_to_iree
+from lemurc.targets.decompose_attention import decompose_attention
+from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.select_kernels import SelectKernels
+from lemurc.targets.unpack_weights import UnpackWeights
 
 Step = Callable[[Any], object]
 
@@ -22,7 +25,25 @@ def _select(arch: str = "x86-64-v3") -> Step:
     return SelectKernels(arch).run
 
 
-IREE_PASSES: dict[str, Callable[..., Step]] = {"lower-to-iree": _lower, "select-kernels": _select}
+def _decompose_attention() -> Step:
+    return decompose_attention
+
+
+def _guard_attention() -> Step:
+    return guard_attention
+
+
+def _unpack(weights: str = "") -> Step:
+    return UnpackWeights(tuple(weights.split("+"))).run
+
+
+IREE_PASSES: dict[str, Callable[..., Step]] = {
+    "decompose-attention": _decompose_attention,
+    "guard-attention": _guard_attention,
+    "lower-to-iree": _lower,
+    "select-kernels": _select,
+    "unpack-weights": _unpack,
+}
 
 
 def run_text(pipeline: str, source: str) -> str:

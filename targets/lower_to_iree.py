@@ -75,7 +75,7 @@ def lower(module: Any) -> tuple[str, ...]:
     from iree.compiler import ir
     from iree.compiler.passmanager import PassManager
 
-    run = _entry_point(module)
+    run = entry_point(module)
     parameters = _externalize(module, run)
     for op in _walk(module):
         _strip(op)
@@ -86,7 +86,8 @@ def lower(module: Any) -> tuple[str, ...]:
     return parameters
 
 
-def _entry_point(module: Any) -> Any:
+def entry_point(module: Any) -> Any:
+    """The function a stage is run by."""
     for op in _top_level(module):
         if op.name == "func.func" and op.attributes["sym_name"].value == ENTRY_POINT:
             return op
@@ -205,8 +206,9 @@ def _traits(module: Any) -> StageTraits:
         if op.name == "func.func" and "lemur.composite" in op.attributes
     }
     composites: Counter[str] = Counter()
-    wide = False
+    wide = dynamic = False
     for op in _walk(module):
+        dynamic = dynamic or any("?" in str(result.type) for result in op.results)
         if op.name == "func.call":
             kind = kinds.get(op.attributes["callee"].value)
             composites.update([kind] if kind else [])
@@ -214,7 +216,7 @@ def _traits(module: Any) -> StageTraits:
             value = str(op.attributes["value"].type)
             if value.endswith(_WIDE_ELEMENTS):
                 wide = wide or "dense_resource" in str(op.attributes["value"])
-    return StageTraits(dict(sorted(composites.items())), wide)
+    return StageTraits(dict(sorted(composites.items())), wide, dynamic)
 
 
 def _top_level(module: Any) -> list[Any]:

@@ -1,6 +1,7 @@
 """Apple GPUs. Modules hold Metal source, compiled by the driver when they load."""
 
 from lemurc.targets.base import Architecture, DeviceModel, Target
+from lemurc.targets.vulkan import NO_MULTI_USE_FUSION
 
 TARGET = Target(
     name="metal",
@@ -16,4 +17,7 @@ TARGET = Target(
         memory=8 << 30,
     ),
     illegal_types=("f64", "complex<f64>"),
+    required=(NO_MULTI_USE_FUSION,),
+    # IREE 3.13 cannot bufferize it for SPIR-V.
+    fused_attention=False,
 )

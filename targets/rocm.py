@@ -1,6 +1,7 @@
 """AMD GPUs. Modules hold machine code of exactly one architecture."""
 
 from lemurc.targets.base import Architecture, DeviceModel, Target
+from lemurc.targets.machine_code import check_code_objects
 
 
 def _arch(name: str, *aliases: str) -> Architecture:
@@ -30,4 +31,5 @@ TARGET = Target(
     ),
     # IREE 3.13 lowers buffer fat pointers with a recursion that may exhaust the stack.
     retry=("--iree-rocdl-enable-buffer-instructions=false",),
+    check=check_code_objects,
 )

@@ -17,6 +17,7 @@ from lemurc.targets import kernels
 from lemurc.targets.composite import Composite, composite
 from lemurc.targets.cpu import library
 from lemurc.targets.kernel_call import KernelCall, executable
+from lemurc.targets.linalg_text import declare
 
 PREFIX = "kernel_"
 """Of executables' names; keeps them apart from the composites'."""
@@ -71,7 +72,7 @@ class SelectKernels:
             executables[key] = f"{PREFIX}{call.kernel}_{len(executables)}"
             bitcode = library.bitcode(self.arch, call.kernel)
             assert bitcode is not None
-            _declare(module, executable(executables[key], call, bitcode))
+            declare(module, executable(executables[key], call, bitcode))
         _dispatch(found.call, call, executables[key])
         if swallowed is not None:
             swallowed.call.erase()
@@ -127,15 +128,6 @@ def _is_fused_group(function: Any) -> bool:
     attributes = function.attributes
     fused = "lemur.composite" in attributes and attributes["lemur.composite"].value == "fused"
     return fused and "no_inline" in attributes
-
-
-def _declare(module: Any, text: str) -> None:
-    from iree.compiler import ir
-
-    parsed = ir.Module.parse(f"module {{ {text} }}")
-    found = parsed.body.operations[0].operation
-    found.detach_from_parent()
-    ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]).insert(found)
 
 
 def _dispatch(op: Any, call: KernelCall, name: str) -> None:

@@ -15,4 +15,5 @@ TARGET = Target(
         launch=1.0e-5,
         memory=16 << 30,
     ),
+    fused_attention=False,
 )

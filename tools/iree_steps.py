@@ -7,34 +7,17 @@ module crosses over as text and the result is text.
 from collections.abc import Sequence
 
 from lemurc.passes.textual import Step
-
-NAMES = ("lower-to-iree", "select-kernels")
+from lemurc.targets.iree_passes import IREE_PASSES, run_text
 
 
 def split(pipeline: Sequence[Step]) -> tuple[list[Step], list[str]]:
     """The steps before the first of ours on IREE's level, and the rest."""
     for index, step in enumerate(pipeline):
-        if isinstance(step, str) and step.partition("{")[0] in NAMES:
+        if isinstance(step, str) and step.partition("{")[0] in IREE_PASSES:
             return list(pipeline[:index]), [str(item) for item in pipeline[index:]]
     return list(pipeline), []
 
 
 def run(generic_text: str, steps: Sequence[str]) -> str:
     """Apply `steps` to one stage module; `generic_text` is its generic form."""
-    from iree.compiler import ir
-
-    from lemurc.targets.lower_to_iree import lower, stage_module
-    from lemurc.targets.select_kernels import SelectKernels
-
-    context = ir.Context()
-    context.allow_unregistered_dialects = True
-    with context, ir.Location.unknown():
-        outer = ir.Module.parse(generic_text)
-        module = stage_module(outer)
-        for step in steps:
-            name, _, options = step.partition("{")
-            if name == "select-kernels":
-                SelectKernels(options.removesuffix("}").removeprefix("arch=")).run(module)
-            else:
-                lower(module)
-        return str(module) + "\n"
+    return run_text(",".join(steps), generic_text) + "\n"

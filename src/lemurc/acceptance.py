@@ -35,8 +35,8 @@ SOFTWARE_FLOPS_LIMIT = 2e8
 def verify(
     artifact: Path, program: "Program", build: Build, options: CompileOptions
 ) -> list[Verdict]:
-    """One verdict per target of the artifact; no device or no eager model is "not run"."""
-    targets = sorted({f.target for s in build.manifest.stages.values() for f in s.modules})
+    """One verdict per target of the plans; no device or no eager model is "not run"."""
+    targets = sorted({device.target for plan in build.manifest.plans for device in plan.devices})
     if program.reference is None:
         return [
             Verdict(t, "not run", detail="the model came as MLIR; there is no eager")
@@ -92,7 +92,8 @@ def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
     flops = sum(stage.cost.flops for stage in manifest.stages.values())
     for target, names in inventory.names.items():
         if not names:
-            return [], inventory.why_not.get(target, "no device")
+            reason = inventory.why_not.get(target, "")
+            return [], f"no device: {reason}" if reason else "no device"
         description = inventory.descriptions[names[0]]
         if is_software(description) and flops > SOFTWARE_FLOPS_LIMIT:
             return [], f"{description} is too slow for {flops:.1e} operations"

@@ -1,8 +1,10 @@
 """From lowered stages to the contents of an artifact."""
 
+import functools
 import hashlib
 import importlib.metadata
 import json
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,11 +22,13 @@ from lemurc.verification import TOLERANCE
 
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
+    from lemurc.targets.base import Target
     from lemurc.targets.compile import CompileFailure
     from lemurc.targets.registry import TargetRequest
 
 Array = np.ndarray[Any, Any]
 GOLDEN_SEED = 20
+_REASON_LENGTH = 120
 PRODUCERS = ("torch", "torch-mlir", "iree-base-compiler")
 
 
@@ -33,7 +37,7 @@ class Build:
     """What goes into an artifact, and `check`: the same for the CPU of this machine.
 
     `check` holds plans whose every device is replaced by a CPU one, for verifying what
-    no device here can run.
+    no device here can run. `refused` are the targets asked for that no plan uses, and why.
     """
 
     manifest: mf.Manifest
@@ -41,6 +45,7 @@ class Build:
     weights: dict[str, Array]
     check: "Build | None" = None
     notes: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 def with_verification_arch(archs: Sequence[TargetArch]) -> list[TargetArch]:
@@ -49,7 +54,7 @@ def with_verification_arch(archs: Sequence[TargetArch]) -> list[TargetArch]:
 
     host = host_architecture()
     kept = [arch for arch in archs if (arch.target, arch.arch) != ("cpu", host)]
-    return [*kept, TargetArch("cpu", host, always=True)]
+    return [*kept, TargetArch("cpu", host, always=True, stored=len(kept) < len(archs))]
 
 
 def build(
@@ -68,7 +73,7 @@ def build(
     inputs = [(name, ir) for name, stage in response.stages.items() for ir in stage.ir]
     notes = list(response.notes)
     modules = _generate(inputs, folder, options, remaining, notes)
-    wanted = {(request.target.name, arch) for request in requests for arch in request.archs}
+    wanted = [(request.target.name, arch) for request in requests for arch in request.archs]
     stages, check_stages = {}, {}
     for name, stage in response.stages.items():
         common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
@@ -77,7 +82,7 @@ def build(
             for ir in stage.ir
             if isinstance(content := modules[name, ir.target, ir.arch], bytes)
         }
-        stages[name] = mf.Stage(*common, tuple(f for key, f in files.items() if key in wanted))
+        stages[name] = mf.Stage(*common, tuple(files[key] for key in wanted if key in files))
         check_stages[name] = mf.Stage(
             *common, tuple(f for f in files.values() if f.target == "cpu")
         )
@@ -132,6 +137,7 @@ def build(
 
     result = assemble(plans, stages)
     result.notes = notes
+    result.refused = _refused(requests, plans, response, failures)
     result.check = assemble([_on_cpu(plan) for plan in plans], check_stages)
     return result
 
@@ -213,21 +219,28 @@ def _compile(
     jobs = []
     for name, ir in inputs:
         target = get(ir.target)
-        traits = StageTraits(ir.composites, ir.wide_resources)
+        traits = StageTraits(ir.composites, ir.wide_resources, ir.dynamic)
         flags = target.flags(ir.arch, traits, tuned=not careful)
         flags += target.retry if careful else ()
-        jobs.append(CompileJob(name, ir.target, ir.arch, (folder / ir.file).read_bytes(), flags))
+        bytecode = (folder / ir.file).read_bytes()
+        check = functools.partial(_check, target, ir.arch)
+        jobs.append(CompileJob(name, ir.target, ir.arch, bytecode, flags, check))
     results = compile_jobs(
         jobs,
         cache=Cache(default_directory()) if options.cache else None,
         workers=options.workers(),
         time_limit=remaining(),
+        budget=options.budget_s,
         max_rss_bytes=options.max_rss,
         progress=lambda done, total, name: options.report("generate code", done, total, name),
     )
     return {
         (job.name, job.target, job.arch): result for job, result in zip(jobs, results, strict=True)
     }
+
+
+def _check(target: "Target", arch: str, module: bytes) -> str:
+    return target.check(module, arch)
 
 
 def _module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
@@ -267,6 +280,26 @@ def _compiled_plans(
     if options.pins or options.system is not None:
         return list(kept.values())
     return sorted(kept.values(), key=lambda plan: sum(p.seconds for p in plan.predicted.values()))
+
+
+def _refused(
+    requests: Sequence["TargetRequest"],
+    plans: Sequence[mf.Plan],
+    response: Response,
+    failures: Sequence["CompileFailure | bytes"],
+) -> dict[str, str]:
+    """Why no plan uses a target that was asked for: the first reason found, in short."""
+    used = {device.target for plan in plans for device in plan.devices}
+    reasons = dict(response.illegal)
+    for failure in failures:
+        if not isinstance(failure, bytes):
+            verb = "crashed" if failure.crashed else "refused it"
+            reasons.setdefault(failure.job.target, f"IREE {verb}: {failure.diagnostic}")
+    return {
+        name: textwrap.shorten(reasons.get(name, "no plan uses it"), _REASON_LENGTH)
+        for name in (request.target.name for request in requests)
+        if name not in used
+    }
 
 
 def _on_cpu(plan: mf.Plan) -> mf.Plan:

@@ -23,12 +23,14 @@ def run_module(
     *,
     error_file: str,
     time_limit: float | None = None,
+    budget: float | None = None,
     max_rss: int | None = None,
 ) -> str:
     """Run `python -m module folder` and return what it logged.
 
     The child reports a LemurcError as JSON in `folder/error_file`; it is raised here.
-    Any other death is an InternalError that names the log. `max_rss` is in bytes.
+    Any other death is an InternalError that names the log. `max_rss` is in bytes. Of the
+    `budget`, which an error names, `time_limit` is left.
     """
     log = folder / "log.txt"
     with log.open("wb") as output, _group(module, folder, output) as process:
@@ -36,7 +38,8 @@ def run_module(
         while process.poll() is None:
             if deadline is not None and time.monotonic() > deadline:
                 raise BudgetError(
-                    f"lowering took longer than {time_limit:g} s",
+                    f"compiling took longer than {budget or time_limit:g} s: "
+                    "it was not past lowering",
                     code="time-budget",
                     hint="allow more time with --budget",
                 )

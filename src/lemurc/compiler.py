@@ -109,7 +109,7 @@ def compile(
     return CompileResult(
         path=path,
         manifest=written,
-        verdicts=verdicts,
+        verdicts=verdicts + _not_compiled(build),
         sizes=assembly.sizes(written),
         seconds=clock.seconds,
         placement=assembly.placement_line(written),
@@ -201,9 +201,14 @@ def _lower(
         folder,
         error_file=lowering.ERROR,
         time_limit=clock.remaining(),
+        budget=options.budget_s,
         max_rss=options.max_rss,
     )
     return lowering.read_response(folder)
+
+
+def _not_compiled(build: assembly.Build) -> list[Verdict]:
+    return [Verdict(target, "not compiled", 0.0, why) for target, why in build.refused.items()]
 
 
 def _refuse_mismatch(verdicts: list[Verdict]) -> None:

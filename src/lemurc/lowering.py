@@ -17,10 +17,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lemurc.errors import InternalError, LemurcError, UnsupportedModelError, UsageError
 from lemurc.manifest import Cost, Device, Plan, Prediction, Step, TensorSpec
+
+if TYPE_CHECKING:
+    from lemurc.targets.lower_to_iree import LoweredStage as LoweredForIree
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +45,13 @@ PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.
 @dataclass(frozen=True)
 class TargetArch:
     """One architecture to compile for. `always` asks for every stage, whatever the plans
-    say: stages for absent devices are verified on the CPU."""
+    say: stages for absent devices are verified on the CPU. `stored` code goes into the
+    artifact."""
 
     target: str
     arch: str
     always: bool = False
+    stored: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class IreeInput:
     parameters: tuple[str, ...]
     composites: dict[str, int]
     wide_resources: bool
+    dynamic: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,8 @@ class Response:
     plans: tuple[Plan, ...]
     parameters: FoldedParameters | None
     notes: tuple[str, ...] = ()
+    illegal: dict[str, str] = field(default_factory=dict)
+    """Targets that cannot run the whole model by themselves, and why."""
 
 
 def main(folder: Path) -> int:
@@ -159,7 +167,7 @@ def lower(folder: Path, request: Request) -> Response:
         module, stepped_down = _optimized(module, request.opt_level)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
-        partitions, notes = _partitions(optimized, request)
+        partitions, notes, illegal = _partitions(optimized, request)
         stages = _Stages()
         plans = tuple(_plan(partition, stages) for partition in partitions)
         needed = _targets_of(plans)
@@ -168,7 +176,8 @@ def lower(folder: Path, request: Request) -> Response:
             for name, source in stages.sources.items()
         }
         functions = _flows(module)
-    return Response(functions, lowered, plans, parameters, (*stepped_down, *notes))
+    said = (*stepped_down, *notes)
+    return Response(functions, lowered, plans, parameters, said, illegal)
 
 
 def _optimized(module: Any, level: int) -> tuple[Any, list[str]]:
@@ -192,8 +201,8 @@ def _optimized(module: Any, level: int) -> tuple[Any, list[str]]:
             module = ir.Module.parse(before)
 
 
-def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str]]:
-    """One placed and outlined module per useful set of devices.
+def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str], dict[str, str]]:
+    """One placed and outlined module per useful set of devices; notes; illegal targets.
 
     When the largest set puts everything on one device, smaller sets of several devices
     would too: only the sets of one device are left to look at.
@@ -205,6 +214,7 @@ def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str
 
     found: list[Any] = []
     notes: list[str] = []
+    illegal: dict[str, str] = {}
     cut = True
     for number, system in enumerate(request.systems):
         if number > 0 and not cut and len(system["devices"]) > 1:
@@ -218,6 +228,8 @@ def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str
                 raise
             names = ", ".join(device["name"] for device in system["devices"])
             notes.append(f"no plan for {names} alone: {error.message}")
+            if len(system["devices"]) == 1:
+                illegal[system["devices"][0]["target"]] = error.message
             continue
         except UsageError as error:
             # A pin names a device that this smaller set lacks.
@@ -235,7 +247,7 @@ def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str
             code="no-legal-target",
             hint="add a target that supports it, such as cpu",
         )
-    return found, notes
+    return found, notes, illegal
 
 
 @dataclass
@@ -330,14 +342,23 @@ def _targets_of(plans: Sequence[Plan]) -> dict[str, set[str]]:
 def _lower_stage(
     source: _StageSource, targets: set[str], archs: Sequence[TargetArch], folder: Path
 ) -> LoweredStage:
-    from lemurc.targets.lower_to_iree import lower_to_iree
-    from lemurc.targets.registry import get
+    from lemurc.targets.unpack_weights import packed_names
 
     inputs = []
-    for arch in archs:
-        if arch.target not in targets and not arch.always:
-            continue
-        lowered = lower_to_iree(source.bytecode, select=get(arch.target).kernels(arch.arch))
+    wanted = [arch for arch in archs if arch.target in targets or arch.always]
+    stage = {arch: _lower_for(source, arch) for arch in wanted}
+    # Code without kernels reads the weights that kernels have packed: they are stored once.
+    packed = {
+        (arch.target, name.rpartition("@")[0]): name
+        for arch in wanted
+        if arch.stored
+        for name in packed_names(stage[arch].parameters)
+    }
+    for arch in wanted:
+        names = [packed.get((arch.target, name)) for name in stage[arch].parameters]
+        if shared := tuple(name for name in names if name is not None):
+            stage[arch] = _lower_for(source, arch, shared)
+        lowered = stage[arch]
         name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
         (folder / name).write_bytes(lowered.bytecode)
         traits = lowered.traits
@@ -349,9 +370,21 @@ def _lower_stage(
                 parameters=lowered.parameters,
                 composites=dict(traits.composites),
                 wide_resources=traits.wide_resources,
+                dynamic=traits.dynamic,
             )
         )
     return LoweredStage(source.inputs, source.outputs, source.cost, source.ops, tuple(inputs))
+
+
+def _lower_for(
+    source: _StageSource, arch: TargetArch, packed: tuple[str, ...] = ()
+) -> "LoweredForIree":
+    from lemurc.targets.lower_to_iree import lower_to_iree
+    from lemurc.targets.registry import get
+    from lemurc.targets.stage_passes import stage_passes
+
+    select = stage_passes(get(arch.target), arch.arch, packed)
+    return lower_to_iree(source.bytecode, select=select)
 
 
 def _flows(module: Any) -> dict[str, FunctionFlow]:

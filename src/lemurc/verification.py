@@ -101,7 +101,8 @@ def _wrong(count: int, size: int) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one target fared. `status` is "verified", "failed" or "not run".
+    """How one target fared. `status` is "verified", "failed", "not run"
+    or "not compiled".
 
     `max_error` is the largest error of any output in units of its largest reference;
     `detail` says on which device, or why the target did not run and what did instead.

@@ -139,7 +139,10 @@ class Group(nn.Module):
         self.layer = nn.Linear(8, 8)
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return torch.tanh(self.layer(torch.stack(inputs).sum(0)))
+        total = inputs[0]
+        for other in inputs[1:]:
+            total = total + other
+        return torch.tanh(self.layer(total))
 
 
 CHAIN = {i: [i - 1] if i else [] for i in range(8)}

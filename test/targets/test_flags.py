@@ -14,6 +14,19 @@ def test_cpu_flags_follow_what_the_stage_holds():
     assert careful == (*plain, *CAREFUL_FLAGS)
 
 
+def test_operands_are_packed_only_where_iree_does_it_well():
+    flags = registry.get("cpu").flags
+    packing = "--iree-opt-data-tiling"
+    for arch, traits, packs in (
+        ("x86-64-v3", StageTraits({"linear": 1}, dynamic=True), True),
+        ("x86-64-v3", StageTraits({"linear": 1, "attention": 1}), True),
+        ("x86-64-v3", StageTraits({"linear": 1, "attention": 1}, dynamic=True), False),
+        ("x86-64", StageTraits({"linear": 1}), False),
+        ("x86-64-v2", StageTraits({"conv": 1}), False),
+    ):
+        assert (packing in flags(arch, traits)) is packs, (arch, traits)
+
+
 def test_doubles_stay_doubles_and_constants_iree_cannot_inline_are_not():
     for target in registry.targets().values():
         arch = target.architectures[0].name

@@ -5,7 +5,7 @@ Each flag but `--targets` and `--output` is a field of `lemurc.options.CompileOp
 
 import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,8 @@ def lines(result: Any) -> list[str]:
     return [
         *(f"note: {text}" for text in result.notes),
         f"placement: {result.placement}",
-        *(columns([_verdict(v) for v in result.verdicts]) or ["verified: no (--no-verify)"]),
+        *columns([_verdict(v) for v in result.verdicts]),
+        *(["verified: no (--no-verify)"] if _unverified(result.verdicts) else []),
         f"sizes: {_table(result.sizes, size)}",
         f"times: {_table(result.seconds, duration)}",
         f"wrote {result.path}",
@@ -183,9 +184,14 @@ def lines(result: Any) -> list[str]:
     ]
 
 
+def _unverified(verdicts: Sequence[Verdict]) -> bool:
+    """--no-verify leaves only what was known without running anything."""
+    return all(verdict.status == "not compiled" for verdict in verdicts)
+
+
 def _verdict(verdict: Verdict) -> list[str]:
     """A target that did not run gets no error figure: nothing was compared there."""
-    error = "" if verdict.status == "not run" else f"largest error {verdict.max_error:.2g}"
+    error = "" if verdict.status.startswith("not ") else f"largest error {verdict.max_error:.2g}"
     return [f"{verdict.target}:", verdict.status, error, verdict.detail]
 
 

@@ -1,0 +1,169 @@
+"""Searching, counting and order statistics, with sizes that do not depend on values."""
+
+from typing import Any
+
+import torch
+
+from lemurc.frontend.operators.floating import Table
+
+
+def searchsorted(
+    sequence: torch.Tensor,
+    values: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """How many of `sequence` come before each value, by comparing with all of them.
+
+    The comparisons are negated so that a NaN comes after everything, as in eager.
+    """
+    if sorter is not None:
+        sequence = torch.gather(sequence, -1, sorter)
+    if not isinstance(values, torch.Tensor):
+        values = torch.scalar_tensor(values, dtype=sequence.dtype)
+    dtype = torch.promote_types(sequence.dtype, values.dtype)
+    sequence, values = sequence.to(dtype), values.to(dtype)
+    if sequence.dim() > 1:
+        sequence = sequence.unsqueeze(-2)
+    values = values.unsqueeze(-1)
+    if right or side == "right":
+        before = torch.logical_not(sequence > values)
+    else:
+        before = torch.logical_not(sequence >= values)
+    return before.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def bucketize(
+    values: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False
+) -> torch.Tensor:
+    return searchsorted(boundaries, values, out_int32=out_int32, right=right)
+
+
+def histc(values: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:
+    """Counts of values in `bins` equal intervals, by comparing each value with each bin."""
+    flat = values.flatten()
+    wide = flat if flat.is_floating_point() else flat.to(torch.float32)
+    low: Any = min
+    high: Any = max
+    if min == max:  # the range is that of the values, widened when they are all equal
+        low, high = (wide.amin(), wide.amax()) if min == 0 else (wide.new_full((), min),) * 2
+        equal = (low == high).to(wide.dtype)
+        low, high = low - equal, high + equal
+    place = ((wide - low) / (high - low) * bins).to(torch.int64).clamp(max=bins - 1)
+    inside = (wide >= low) & (wide <= high)
+    hits = (place[:, None] == torch.arange(bins)) & inside[:, None]
+    return hits.sum(0).to(values.dtype)
+
+
+def sort_stable(
+    values: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> Any:
+    """The lowering of `sort` keeps equal values in order."""
+    return torch.ops.aten.sort.default(values, dim, descending)
+
+
+def median(values: torch.Tensor) -> torch.Tensor:
+    return median_dim(values.flatten(), 0)[0]
+
+
+def median_dim(
+    values: torch.Tensor, dim: int, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The lower median; a NaN wins."""
+    ordered, places = torch.sort(values, dim)
+    middle = (values.shape[dim] - 1) // 2
+    value, place = ordered.select(dim, middle), places.select(dim, middle)
+    if values.is_floating_point():
+        missing = torch.isnan(values)
+        bad, first = missing.any(dim), missing.to(torch.int64).argmax(dim)
+        value = torch.where(bad, torch.full_like(value, torch.nan), value)
+        place = torch.where(bad, first, place)
+    if keepdim:
+        return value.unsqueeze(dim), place.unsqueeze(dim)
+    return value, place
+
+
+def nanmedian(values: torch.Tensor) -> torch.Tensor:
+    return nanmedian_dim(values.flatten(), 0)[0]
+
+
+def nanmedian_dim(
+    values: torch.Tensor, dim: int, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The lower median of what is no NaN; NaN where there is nothing else."""
+    if not values.is_floating_point():
+        return median_dim(values, dim, keepdim)
+    missing = torch.isnan(values)
+    count = torch.logical_not(missing).sum(dim, keepdim=True)
+    ordered, places = torch.sort(torch.where(missing, torch.inf, values), dim)
+    middle = torch.clamp((count - 1) // 2, min=0)
+    value, place = torch.gather(ordered, dim, middle), torch.gather(places, dim, middle)
+    value = torch.where(count == 0, torch.full_like(value, torch.nan), value)
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+
+
+def mode(
+    values: torch.Tensor, dim: int = -1, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The smallest of the most frequent values, and where it stands last."""
+    moved = values.movedim(dim, -1)
+    counts = (moved[..., :, None] == moved[..., None, :]).sum(-1)
+    frequent = counts == counts.amax(-1, keepdim=True)
+    large = moved.amax(-1, keepdim=True)
+    value = torch.where(frequent, moved, large).amin(-1, keepdim=True)
+    places = torch.arange(moved.shape[-1]).expand_as(moved)
+    place = torch.where(moved == value, places, -1).amax(-1, keepdim=True)
+    if not keepdim:
+        return value.squeeze(-1), place.squeeze(-1)
+    return value.movedim(-1, dim), place.movedim(-1, dim)
+
+
+def cummax(values: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return _running_extreme(values, dim, largest=True)
+
+
+def cummin(values: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return _running_extreme(values, dim, largest=False)
+
+
+def _running_extreme(
+    values: torch.Tensor, dim: int, *, largest: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A scan in log2(size) steps; of equal values the last counts, and a NaN wins."""
+    if values.dim() == 0:
+        return values.clone(), torch.zeros_like(values, dtype=torch.int64)
+    moved = values.movedim(dim, -1)
+    size = moved.shape[-1]
+    places = torch.arange(size).expand(moved.shape)
+    step = 1
+    while step < size:
+        before, after = moved[..., : size - step], moved[..., step:]
+        wins = after >= before if largest else after <= before
+        if values.is_floating_point():
+            wins = (wins & torch.logical_not(torch.isnan(before))) | torch.isnan(after)
+        place = torch.where(wins, places[..., step:], places[..., : size - step])
+        moved = torch.cat([moved[..., :step], torch.where(wins, after, before)], -1)
+        places = torch.cat([places[..., :step], place], -1)
+        step *= 2
+    return moved.movedim(-1, dim), places.movedim(-1, dim)
+
+
+_aten = torch.ops.aten
+TABLE: Table = {
+    _aten.bucketize.Scalar: bucketize,
+    _aten.bucketize.Tensor: bucketize,
+    _aten.cummax.default: cummax,
+    _aten.cummin.default: cummin,
+    _aten.histc.default: histc,
+    _aten.median.default: median,
+    _aten.median.dim: median_dim,
+    _aten.mode.default: mode,
+    _aten.nanmedian.default: nanmedian,
+    _aten.nanmedian.dim: nanmedian_dim,
+    _aten.searchsorted.Scalar: searchsorted,
+    _aten.searchsorted.Tensor: searchsorted,
+    _aten.sort.stable: sort_stable,
+}

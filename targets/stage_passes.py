@@ -1,0 +1,26 @@
+"""What a stage goes through for one architecture before `lower-to-iree`."""
+
+from typing import Any
+
+from lemurc.targets.base import Select, Target
+from lemurc.targets.decompose_attention import decompose_attention
+from lemurc.targets.guard_attention import guard_attention
+from lemurc.targets.unpack_weights import UnpackWeights
+
+
+def stage_passes(target: Target, arch: str, packed: tuple[str, ...] = ()) -> Select:
+    """The passes of `target`, in order, as one.
+
+    `packed` are the weights, "name@layout", that the artifact holds in a layout.
+    """
+    kernels = target.kernels(arch)
+    attention = guard_attention if target.fused_attention else decompose_attention
+
+    def run(module: Any) -> None:
+        if kernels is not None:
+            kernels(module)
+        attention(module)
+        if packed:
+            UnpackWeights(packed).run(module)
+
+    return run
