@@ -126,7 +126,15 @@ def test_a_device_whose_name_is_wrong(artifact: Path) -> None:
 
 # Other folders and users
 
-ODD = ["with space", 'it\'s "quoted"', "grüße ßtraße", "🦙 lemur", "-dash", "a" * 200, "per%cent#,;$HOME"]
+ODD = [
+    "with space",
+    'it\'s "quoted"',
+    "grüße ßtraße",
+    "🦙 lemur",
+    "-dash",
+    "a" * 200,
+    "per%cent#,;$HOME",
+]
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -140,7 +148,7 @@ def test_odd_paths(name: str, tmp_path: Path) -> None:
 
 
 def test_odd_paths_on_the_command_line(tmp_path: Path) -> None:
-    folder = tmp_path / '-it\'s "ü 🦙 %#,;$HOME'
+    folder = tmp_path / "-it's \"ü 🦙 %#,;$HOME"
     folder.mkdir()
     source = folder / "-f ü.py"
     source.write_text("import torch\ndef build():\n    return torch.nn.ReLU(), (torch.ones(2),)\n")
@@ -207,6 +215,7 @@ def test_an_artifact_that_may_not_be_read(
     shutil.copy(artifact, path)
     path.chmod(0)
     if os.geteuid() == 0:  # root may read everything
+
         def denied(self: Path, *args: Any, **options: Any) -> Any:
             raise PermissionError(13, "Permission denied", str(self))
 
@@ -247,7 +256,10 @@ lemurc.compile(model.eval(), (torch.ones(1, 4, 9),), output=sys.argv[1], jobs=in
     made = []
     for folder, seed in (("one", "1"), ("quite another", "2")):
         (tmp_path / folder).mkdir()
-        env = os.environ | {"PYTHONHASHSEED": seed, "LEMURC_CACHE_DIR": str(tmp_path / f"cache{seed}")}
+        env = os.environ | {
+            "PYTHONHASHSEED": seed,
+            "LEMURC_CACHE_DIR": str(tmp_path / f"cache{seed}"),
+        }
         path = tmp_path / folder / "model.lemur"
         ran = python("-c", program, path, seed, cwd=tmp_path / folder, env=env)
         assert ran.returncode == 0, ran.stderr

@@ -70,7 +70,11 @@ def test_multiples_and_offsets_of_a_size(tmp_path: Path) -> None:
         for y, r in zip(got[:3], want[:3], strict=True):
             torch.testing.assert_close(y, r)
         assert got[3:] == want[3:] and [type(n) for n in got[3:]] == [int, float]
-    for sizes, words in (((6, 7, 1), "multiple of 4"), ((8, 10, 1), "quarter"), ((36, 37, 1), "32")):
+    for sizes, words in (
+        ((6, 7, 1), "multiple of 4"),
+        ((8, 10, 1), "quarter"),
+        ((36, 37, 1), "32"),
+    ):
         with pytest.raises(InputError, match=words):
             session(torch.randn(sizes[0], 3), torch.randn(sizes[1], 3), torch.randn(sizes[2]))
 

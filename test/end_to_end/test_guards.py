@@ -1,4 +1,4 @@
-"""What eager refuses while it runs, the compiled program refuses too, and reads no foreign memory."""
+"""What eager refuses while it runs is refused, and no foreign memory is read."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -90,7 +90,12 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
 
 LOOKUPS = {
     "an argument too large": (0, torch.tensor([1, FAR, 0]), "input-range", ["10", "ids", str(FAR)]),
-    "an argument negative": (0, torch.tensor([1, -1, 0]), "input-range", ["10", "-1", "test_guards.py"]),
+    "an argument negative": (
+        0,
+        torch.tensor([1, -1, 0]),
+        "input-range",
+        ["10", "-1", "test_guards.py"],
+    ),
     "a computed index": (0, torch.tensor([1, 7, 0]), "check-failed", ["10", "test_guards.py"]),
     "gather": (2, torch.tensor([[0, 5], [1, 2], [3, 3]]), "input-range", ["5"]),
     "too far from the end": (3, torch.tensor([-4, 0]), "input-range", ["-4", "-3..2"]),
@@ -144,9 +149,7 @@ def test_assertions_and_bounds_of_numbers(compiled: Compile) -> None:
     assert session.state()["calls"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [([7, -7], [0, 3]), ([7, -7], [2, 1]), ([0, 0], [0, 0])]
-)
+@pytest.mark.parametrize(("a", "b"), [([7, -7], [0, 3]), ([7, -7], [2, 1]), ([0, 0], [0, 0])])
 def test_integer_division_by_zero(a: list[int], b: list[int], compiled: Compile) -> None:
     session = compiled(Divisions(), (torch.tensor([7, -7]), torch.tensor([2, 3])))
     with pytest.raises(InputError, match="zero"):
