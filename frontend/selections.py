@@ -65,19 +65,6 @@ def _broadcast(edit: Edit, values: Node, mask: Node) -> list[Node]:
     return spread
 
 
-def _mask_to_columns(node: Node) -> None:
-    """Masks among the indices become the columns of their true places."""
-    indices: Any = node.args[1]
-    masks = [i for i in indices if i is not None and i.meta["val"].dtype is torch.bool]
-    if not masks:
-        return
-    edit = Edit(node)
-    spread: list[Node | None] = []
-    for index in indices:
-        spread += _columns(edit, index, node) if index in masks else [index]
-    node.update_arg(1, spread)
-
-
 def _columns(edit: Edit, mask: Node, size: torch.SymInt) -> list[Node]:
     """Where `mask` is true: one index tensor per dimension, of symbolic length."""
     found = _places(edit, mask, size)
