@@ -81,7 +81,7 @@ def choose(
     for name in wanted or ():
         if name.partition(":")[0] not in DRIVERS:
             raise DeviceError(
-                f"unknown device {name!r}; found {_listed(discover())}",
+                f"unknown device {name!r}; found {_listed(discover(tuple(DRIVERS)))}",
                 code="unknown-device",
                 hint=f"devices are called {', '.join(f'{target}:0' for target in DRIVERS)}",
             )
@@ -97,7 +97,7 @@ def choose(
                 return Choice(plan, bound, tuple(passed_over))
             names = ", ".join(device.name for device in plan.devices)
             passed_over.append(f"the plan for {names}: {why}")
-    everything = inventory or discover()
+    everything = inventory or discover(tuple(DRIVERS))
     reasons = [*_why_not_wanted(targets, wanted or (), everything), *passed_over]
     raise DeviceError(
         f"this artifact was compiled for {', '.join(targets) or 'nothing'}, and none of its "
