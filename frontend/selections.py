@@ -24,26 +24,27 @@ def give_sizes_to_selections(program: ExportedProgram) -> None:
     for node in list(program.graph.nodes):
         if node.target is _aten.nonzero.default:
             edit = Edit(node)
-            columns = _columns(edit, _only(node.args[0]), node)
+            columns = _columns(edit, _only(node.args[0]), _length(node, 0))
             replace(program, node, edit.call(_aten.stack.default, columns, 1))
         elif node.target is _aten.masked_select.default:
             edit = Edit(node)
             values, mask = _broadcast(edit, _only(node.args[0]), _only(node.args[1]))
-            replace(program, node, _selected(edit, values, mask, 0, node))
+            replace(program, node, _selected(edit, values, mask, 0, _length(node, 0)))
         elif node.target is _aten.index.Tensor:
             indices: Any = node.args[1]
             given = [at for at, index in enumerate(indices) if index is not None]
             if len(given) == 1 and indices[given[0]].meta["val"].dtype is torch.bool:
                 table, mask = _only(node.args[0]), indices[given[0]]
-                replace(program, node, _selected(Edit(node), table, mask, given[0], node))
+                size = _length(node, given[0])
+                replace(program, node, _selected(Edit(node), table, mask, given[0], size))
 
 
-def _selected(edit: Edit, values: Node, mask: Node, dim: int, node: Node) -> Node:
+def _selected(edit: Edit, values: Node, mask: Node, dim: int, size: torch.SymInt) -> Node:
     """Entries of `values` where `mask`, which stands for its dimensions from `dim` on."""
     rank = mask.meta["val"].dim()
     if rank > 1:
         values = edit.call(_aten.flatten.using_ints, values, dim, dim + rank - 1)
-    return edit.call(_aten.index_select.default, values, dim, _places(edit, mask, node))
+    return edit.call(_aten.index_select.default, values, dim, _places(edit, mask, size))
 
 
 def _broadcast(edit: Edit, values: Node, mask: Node) -> list[Node]:
@@ -64,22 +65,9 @@ def _broadcast(edit: Edit, values: Node, mask: Node) -> list[Node]:
     return spread
 
 
-def _mask_to_columns(node: Node) -> None:
-    """Masks among the indices become the columns of their true places."""
-    indices: Any = node.args[1]
-    masks = [i for i in indices if i is not None and i.meta["val"].dtype is torch.bool]
-    if not masks:
-        return
-    edit = Edit(node)
-    spread: list[Node | None] = []
-    for index in indices:
-        spread += _columns(edit, index, node) if index in masks else [index]
-    node.update_arg(1, spread)
-
-
-def _columns(edit: Edit, mask: Node, node: Node) -> list[Node]:
+def _columns(edit: Edit, mask: Node, size: torch.SymInt) -> list[Node]:
     """Where `mask` is true: one index tensor per dimension, of symbolic length."""
-    found = _places(edit, mask, node)
+    found = _places(edit, mask, size)
     columns: list[Node] = []
     for dim in reversed(range(mask.meta["val"].dim())):
         by = edit.tensor(edit.size(mask, dim))
@@ -88,8 +76,8 @@ def _columns(edit: Edit, mask: Node, node: Node) -> list[Node]:
     return columns
 
 
-def _places(edit: Edit, mask: Node, node: Node) -> Node:
-    """The numbers of the true elements of `mask`, counted row by row."""
+def _places(edit: Edit, mask: Node, size: torch.SymInt) -> Node:
+    """The numbers of the true elements of `mask`, counted row by row; `size` of them."""
     numbers = edit.call(_aten.reshape.default, mask, [-1])
     numbers = edit.call(_aten._to_copy.default, numbers, dtype=torch.int64)
     total = edit.size(numbers, 0)
@@ -103,17 +91,15 @@ def _places(edit: Edit, mask: Node, node: Node) -> Node:
     first = edit.call(_aten.full.default, [one_more], 0, dtype=torch.int64)
     first = edit.call(_aten.scatter.src, first, 0, target, places)
     count = edit.call(_aten.sum.default, numbers)
-    length = edit.number(count, _symbol(node))
+    length = edit.number(count, size)
     return edit.call(_aten.slice.Tensor, first, 0, 0, length)
 
 
-def _symbol(node: Node) -> torch.SymInt:
-    value = node.meta["val"]
-    symbols = node.meta.get("unbacked_bindings") or {}
-    for size in value.shape:
-        if isinstance(size, torch.SymInt) and size.node.expr in symbols:
-            return size
-    raise AssertionError(f"{node.name} has no size of its own")
+def _length(node: Node, dim: int) -> torch.SymInt:
+    """The exporter's symbol for the number of results; selections by one mask share it."""
+    size = node.meta["val"].shape[dim]
+    assert isinstance(size, torch.SymInt)
+    return size
 
 
 def _only(argument: Any) -> Node:

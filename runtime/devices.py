@@ -5,6 +5,7 @@ own. IREE has one pool of CPU worker threads per process, which they share.
 """
 
 import ctypes
+import os
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,22 @@ _HOST_TARGETS = ("cpu", "vmvx")
 _lock = threading.Lock()
 _opened: dict[str, Any] = {}
 _found: dict[str, tuple[list[dict[str, Any]], str]] = {}
+
+
+_no_workers = False
+
+
+def _forget_devices() -> None:
+    """A forked child has none of the worker threads, and IREE starts them once only: there
+    CPU devices are opened anew and compute in the calling thread."""
+    global _no_workers
+    _no_workers = bool(_opened)
+    _opened.clear()
+    _found.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_devices)
 
 
 @dataclass(frozen=True)
@@ -81,7 +98,7 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
     """
     target, _, number = name.partition(":")
     is_host = target in _HOST_TARGETS
-    driver = "local-sync" if synchronous and is_host else DRIVERS.get(target, "")
+    driver = "local-sync" if (synchronous or _no_workers) and is_host else DRIVERS.get(target, "")
     key = f"{driver} {name}"
     with _lock:
         if key not in _opened:

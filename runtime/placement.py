@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lemurc.errors import DeviceError
@@ -81,7 +81,7 @@ def choose(
     for name in wanted or ():
         if name.partition(":")[0] not in DRIVERS:
             raise DeviceError(
-                f"unknown device {name!r}",
+                f"unknown device {name!r}; found {_listed(discover(tuple(DRIVERS)))}",
                 code="unknown-device",
                 hint=f"devices are called {', '.join(f'{target}:0' for target in DRIVERS)}",
             )
@@ -97,11 +97,12 @@ def choose(
                 return Choice(plan, bound, tuple(passed_over))
             names = ", ".join(device.name for device in plan.devices)
             passed_over.append(f"the plan for {names}: {why}")
-    here = sorted(name for names in found.names.values() for name in names)
+    everything = inventory or discover(tuple(DRIVERS))
+    reasons = [*_why_not_wanted(targets, wanted or (), everything), *passed_over]
     raise DeviceError(
         f"this artifact was compiled for {', '.join(targets) or 'nothing'}, and none of its "
-        f"plans can run here; found {', '.join(here) or 'no device'}"
-        + "".join(f"\n  {reason}" for reason in passed_over),
+        f"plans can run here; found {_listed(everything)}"
+        + "".join(f"\n  {reason}" for reason in reasons),
         code="no-device",
         hint="compile with --targets for a device that is here (cpu always is)",
     )
@@ -194,6 +195,24 @@ def _why_not(
     if wanted is not None and not any(want.partition(":")[0] == target for want in wanted):
         return f"{name} is not among devices={list(wanted)}"
     return f"{name} is not here, only {', '.join(here) or f'no {target}'}"
+
+
+def _why_not_wanted(
+    targets: Sequence[str], wanted: Sequence[str], found: Inventory
+) -> Iterator[str]:
+    """What stands against each device that was asked for."""
+    for name in wanted:
+        target = name.partition(":")[0]
+        if not found.names.get(target):
+            reason = found.why_not.get(target, "")
+            yield f"there is no {name}: {reason or f'no {target} device found'}"
+        elif target not in targets:
+            yield f"{name} is here, but the artifact holds no code for {target}"
+
+
+def _listed(found: Inventory) -> str:
+    here = sorted(name for names in found.names.values() for name in names)
+    return ", ".join(here) or "no device"
 
 
 def _sm_number(arch: str) -> int:

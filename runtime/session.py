@@ -95,6 +95,7 @@ class Session:
         self._serial = threading.RLock()
         self._pool: ThreadPoolExecutor | None = None
         self._closed = False
+        self._process = os.getpid()
         self._settle()
 
     # Calling
@@ -365,3 +366,10 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("this session is closed", code="session-closed")
+        if self._process != os.getpid():
+            raise UsageError(
+                "this session was loaded before the process forked, and its devices stayed "
+                "with the parent",
+                code="session-forked",
+                hint="load the artifact in the child, or start workers with spawn",
+            )

@@ -88,6 +88,7 @@ def _calls(program: "Program") -> list[Call]:
 def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
     """Names of devices here for `plan`, or why there are none."""
     from lemurc.runtime.devices import discover, is_software
+    from lemurc.runtime.placement import modules_for
 
     inventory = discover(tuple({device.target for device in plan.devices}))
     flops = sum(stage.cost.flops for stage in manifest.stages.values())
@@ -98,6 +99,12 @@ def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
         description = inventory.descriptions[names[0]]
         if is_software(description) and flops > SOFTWARE_FLOPS_LIMIT:
             return [], f"{description} is too slow for {flops:.1e} operations"
+    kinds = {device.name: device.target for device in plan.devices}
+    for step in (step for steps in plan.steps.values() for step in steps):
+        stage, target = manifest.stages[step.stage], kinds[step.device]
+        if not modules_for(stage, target):
+            archs = sorted({module.arch for module in stage.modules if module.target == target})
+            return [], f"made for {', '.join(archs)}, which this machine cannot run"
     return [device.name for device in plan.devices], ""
 
 

@@ -1,0 +1,103 @@
+"""Sizes known at the call: one artifact equals eager at every size of the declared ranges."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
+
+import lemurc
+from lemurc.errors import InputError
+
+
+class Attention(nn.Module):
+    """A transformer block; the reshape merges two dynamic sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv = nn.LayerNorm(32), nn.Linear(32, 96)
+        self.out, self.up, self.down = nn.Linear(32, 32), nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        b, t, c = x.shape
+        parts = self.qkv(self.norm(x)).view(b, t, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        q, k, v = parts.unbind(0)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+        x = x + self.out(attended.transpose(1, 2).reshape(b * t, c)).view(b, t, c)
+        return x + self.down(F.gelu(self.up(x)))
+
+
+def test_attention_block_with_batch_and_length_dynamic(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Attention().eval()
+    batch, length = Dim("batch", min=1, max=16), Dim("length", min=1, max=128)
+    args = (torch.randn(2, 7, 32), torch.ones(2, 7, dtype=torch.bool))
+    shapes = {"x": {0: batch, 1: length}, "mask": {0: batch, 1: length}}
+    result = lemurc.compile(model, args, dynamic_shapes=shapes, output=tmp_path / "m.lemur")
+    session = lemurc.load(result.path)
+    for sizes in ((1, 1), (1, 128), (2, 7), (3, 16), (16, 5), (5, 33)):
+        x = torch.randn(*sizes, 32)
+        mask = torch.rand(*sizes) > 0.3
+        mask[:, 0] = True
+        with torch.no_grad():
+            want = model(x, mask)
+        torch.testing.assert_close(session(x, mask), want, rtol=1e-4, atol=1e-5)
+    for sizes in ((17, 4), (2, 129), (0, 4)):
+        with pytest.raises(InputError, match="batch|length"):
+            session(torch.randn(*sizes, 32), torch.ones(*sizes, dtype=torch.bool))
+    cost = next(iter(result.manifest.stages.values())).cost
+    assert cost.flops > 16 * 128 * (96 + 32 + 64 + 64) * 32 * 2, "costs are those of the maxima"
+
+
+class Derived(nn.Module):
+    def forward(self, x: Any, y: Any, z: Any) -> Any:
+        t = x.shape[0]
+        return x.view(t // 4, 4, 3).sum(1), y[1:] + x, z + x.mean(), t * 2, t / 2
+
+
+def test_multiples_and_offsets_of_a_size(tmp_path: Path) -> None:
+    quarter = Dim("quarter", min=1, max=8)
+    shapes = {"x": {0: 4 * quarter}, "y": {0: 4 * quarter + 1}, "z": {0: Dim("free", max=9)}}
+    args = (torch.randn(8, 3), torch.randn(9, 3), torch.randn(2))
+    result = lemurc.compile(Derived(), args, dynamic_shapes=shapes, output=tmp_path / "m.lemur")
+    session = lemurc.load(result.path)
+    for t, free in ((4, 1), (8, 2), (32, 9), (20, 0)):
+        args = (torch.randn(t, 3), torch.randn(t + 1, 3), torch.randn(free))
+        got, want = session(*args), Derived()(*args)
+        for y, r in zip(got[:3], want[:3], strict=True):
+            torch.testing.assert_close(y, r)
+        assert got[3:] == want[3:] and [type(n) for n in got[3:]] == [int, float]
+    for sizes, words in (
+        ((6, 7, 1), "multiple of 4"),
+        ((8, 10, 1), "quarter"),
+        ((36, 37, 1), "32"),
+    ):
+        with pytest.raises(InputError, match=words):
+            session(torch.randn(sizes[0], 3), torch.randn(sizes[1], 3), torch.randn(sizes[2]))
+
+
+class Pieces(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        y = self.linear(x)
+        return y.softmax(-1), torch.cat([y, y]), y.sum(0), y.relu().transpose(0, 1)
+
+
+def test_no_rows_at_all(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Pieces().eval()
+    shapes = {"x": {0: Dim("rows", min=0, max=64)}}
+    path = tmp_path / "m.lemur"
+    lemurc.compile(model, (torch.randn(5, 4),), dynamic_shapes=shapes, output=path)
+    session = lemurc.load(path)
+    for rows in (0, 1, 5, 64):
+        x = torch.randn(rows, 4)
+        with torch.no_grad():
+            want = model(x)
+        torch.testing.assert_close(session(x), want, rtol=1e-4, atol=1e-5)
