@@ -1,5 +1,6 @@
 """One entry point under one plan: a fixed list of operations, and what a call makes of it."""
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ import numpy as np
 
 from lemurc.errors import InputError, InternalError
 from lemurc.manifest import Function
+from lemurc.runtime import transport
 from lemurc.runtime.boundary import DeviceTensor
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.iree_errors import translated
@@ -142,14 +144,13 @@ class Program:
         device: OpenDevice,
         dtype: np.dtype,
     ) -> np.ndarray:
-        shape = tuple(view.shape)
         if device.is_host:
-            array: np.ndarray = view.map().asarray(shape, dtype)
-            return array
+            return transport.mapped(view, dtype)
+        shape = tuple(view.shape)
         staging = call.staged[cell]
         if staging is None:
             return np.empty(shape, dtype)
-        size = int(np.prod(shape)) * dtype.itemsize
+        size = math.prod(shape) * dtype.itemsize
         return staging.bytes[:size].copy().view(dtype).reshape(shape)
 
     def _commit(self, call: Call) -> None:

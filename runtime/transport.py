@@ -5,6 +5,7 @@ reached through a staging buffer it owns, mapped for the host and imported by a 
 device: its copies on both sides are queued work, so nobody waits on the host.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from lemurc.runtime.timeline import Point, Timeline
 
 ALIGNMENT = 64
 """Code for CPUs may assume it of every buffer."""
+
+_BYTE = np.dtype(np.uint8)
 
 _IMPORT_BYTES = 1 << 16
 """Below this, copying is as cheap as importing."""
@@ -140,11 +143,31 @@ def host_copy(
     return copies, copies.value
 
 
+class _Mapping:
+    """The memory of a finished value, for NumPy; it lasts as long as any array over it.
+
+    IREE ties it to the one array it returns, and NumPy's views do not keep that alive.
+    """
+
+    def __init__(self, view: Any, size: int) -> None:
+        self._memory = view.map()
+        self.__array_interface__ = self._memory.asarray((size,), _BYTE).__array_interface__
+
+
+def mapped(view: Any, dtype: np.dtype) -> np.ndarray:
+    """An array over a finished value of a CPU device."""
+    shape = tuple(view.shape)
+    size = math.prod(shape) * dtype.itemsize
+    if not size:
+        return np.empty(shape, dtype)
+    return np.asarray(_Mapping(view, size)).view(dtype).reshape(shape)
+
+
 def fetch_now(view: Any, device: OpenDevice, dtype: np.dtype) -> np.ndarray:
     """A finished value as a fresh array; blocks."""
     shape = tuple(view.shape)
     if device.is_host:
-        return np.array(view.map().asarray(shape, dtype))
+        return mapped(view, dtype).copy()
     copies = Timeline(device)
     staging, _ = download(view, None, Lane(), copies, 0)
     if staging is None:

@@ -130,6 +130,18 @@ def test_results_outlive_the_session_and_inputs_stay_as_they_are(adder):
     np.testing.assert_array_equal(x, X)
 
 
+def test_views_of_results_keep_their_memory(lab, stage):
+    """Only the view is kept, as in `logits = session(x)[-1]`."""
+    double = stage(("input:0",), ("v0",), "%r = arith.addf %a, %a : f32", shape=(4, 8))
+    path = lab.write("views", {"s": double}, [{"s": "cpu:0"}], ["v0"])
+    with lemurc.load(path) as session:
+        rows = [session(np.full((4, 8), k, np.float32))[-1].view(np.uint32) for k in range(100)]
+        others = [session(np.full((4, 8), -1, np.float32)) for _ in range(100)]
+    assert len(others) == 100
+    for k, row in enumerate(rows):
+        np.testing.assert_array_equal(row.view(np.float32), 2 * k)
+
+
 def test_a_large_aligned_input_is_neither_changed_nor_returned(lab, stage):
     """Such an input is used in place, so a result must not be the same memory."""
     n = 1 << 16
