@@ -5,6 +5,7 @@ composites; argument and result attributes are as they were.
 """
 
 from lemurc.passes.base import Pass
+from lemurc.passes.collapse_batch_matmul import CollapseBatchMatmul
 from lemurc.passes.convert_torch import ConvertTorch
 from lemurc.passes.finish_lowering import FinishLowering
 from lemurc.passes.fold_constant_casts import FoldConstantCasts
@@ -20,6 +21,7 @@ def lower_torch() -> list[Pass | str]:
         NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
+        CollapseBatchMatmul(),  # before cleaning up: it leaves broadcasts of weights unread
         "func.func(canonicalize,cse)",
         FoldConstantCasts(),  # no f64 that the model did not ask for
         FinishLowering(),  # refuse what torch-mlir got wrong without a word

@@ -41,6 +41,8 @@ def improve(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
+    # Its own handler of ^C gives way to the default one, which kills the process, afterwards.
+    solver.parameters.catch_sigint_signal = False
     solver.parameters.max_deterministic_time = time_limit
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

@@ -33,13 +33,15 @@ class StageTraits:
     """What the choice of flags may depend on, read off one stage by `lower_to_iree`.
 
     `composites` counts the composite kinds left to IREE's own code generation;
-    `wide_resources` says that a bf16 or complex constant is stored as a resource, and
-    `dynamic` that some size is known only at run time.
+    `wide_resources` says that a bf16 or complex constant is stored as a resource,
+    `dynamic` that some size is known only at run time, and `dynamic_batches` that some
+    product of batches of matrices has such a size.
     """
 
     composites: Mapping[str, int] = field(default_factory=dict)
     wide_resources: bool = False
     dynamic: bool = False
+    dynamic_batches: bool = False
 
 
 @dataclass(frozen=True)

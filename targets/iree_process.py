@@ -4,7 +4,6 @@ The console script `iree-compile` is a Python wrapper whose child survives it, s
 binary inside the wheel is run directly, in a session of its own.
 """
 
-import ctypes
 import functools
 import os
 import re
@@ -16,7 +15,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+from lemurc.child import die_with_parent
+
 _CRASHES = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGFPE, -signal.SIGILL, -signal.SIGBUS}
 _INPUT, _OUTPUT, _LOG = "stage.mlirbc", "stage.vmfb", "log.txt"
 
@@ -54,7 +54,7 @@ class IreeProcess:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),
+                preexec_fn=die_with_parent(),
             )
 
     def ended(self) -> bool:
@@ -115,18 +115,6 @@ def save_reproducer(folder: Path, bytecode: bytes, flags: Sequence[str], log: st
     (folder / _LOG).write_text(log)
     (folder / "command.sh").write_text(f"{command}\n")
     return folder
-
-
-def _die_with_parent() -> Callable[[], object] | None:
-    """On Linux, a function for the child that has the kernel kill it with its parent."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
-
-    def request() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-    return request
 
 
 def _with_children(pid: int) -> list[int]:

@@ -206,9 +206,11 @@ def _traits(module: Any) -> StageTraits:
         if op.name == "func.func" and "lemur.composite" in op.attributes
     }
     composites: Counter[str] = Counter()
-    wide = dynamic = False
+    wide = dynamic = batches = False
     for op in _walk(module):
-        dynamic = dynamic or any("?" in str(result.type) for result in op.results)
+        if any("?" in str(result.type) for result in op.results):
+            dynamic = True
+            batches = batches or _multiplies_batches(op)
         if op.name == "func.call":
             kind = kinds.get(op.attributes["callee"].value)
             composites.update([kind] if kind else [])
@@ -216,7 +218,18 @@ def _traits(module: Any) -> StageTraits:
             value = str(op.attributes["value"].type)
             if value.endswith(_WIDE_ELEMENTS):
                 wide = wide or "dense_resource" in str(op.attributes["value"])
-    return StageTraits(dict(sorted(composites.items())), wide, dynamic)
+    return StageTraits(dict(sorted(composites.items())), wide, dynamic, batches)
+
+
+def _multiplies_batches(op: Any) -> bool:
+    """Whether it sums products and more loops than the two of a matrix are in both operands."""
+    if not op.name.startswith("linalg.") or "indexing_maps" not in op.attributes:
+        return False
+    maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
+    if len(maps) != 3:
+        return False
+    left, right, out = ({str(dim) for dim in one.results} for one in maps)
+    return bool(left & right & out) and bool((left & right) - out)
 
 
 def _top_level(module: Any) -> list[Any]:

@@ -7,6 +7,7 @@ status; verbs raise and never print errors.
 """
 
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -94,7 +95,13 @@ def cli(settings: Settings, debug: bool, verbose: int, log_level: str | None) ->
 def main(args: Sequence[str] | None = None) -> None:
     """The console script: runs one verb and exits with its status."""
     argv = list(sys.argv[1:] if args is None else args)
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(argv))
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Unwinds, so that child processes and temporary folders go too."""
+    sys.exit(128 + number)
 
 
 def run(argv: list[str]) -> int:

@@ -222,7 +222,7 @@ def _compile(
     jobs = []
     for name, ir in inputs:
         target = get(ir.target)
-        traits = StageTraits(ir.composites, ir.wide_resources, ir.dynamic)
+        traits = StageTraits(ir.composites, ir.wide_resources, ir.dynamic, ir.dynamic_batches)
         flags = target.flags(ir.arch, traits, tuned=not careful)
         flags += target.retry if careful else ()
         bytecode = (folder / ir.file).read_bytes()

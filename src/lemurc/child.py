@@ -1,13 +1,14 @@
 """Run our own Python modules in child processes that cannot take the caller down."""
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +16,7 @@ from lemurc import errors
 from lemurc.errors import BudgetError, InternalError, LemurcError
 
 _POLL_SECONDS = 0.02
+_PR_SET_PDEATHSIG = 1
 
 
 def run_module(
@@ -68,6 +70,7 @@ def _group(module: str, folder: Path, output: BinaryIO) -> Iterator[subprocess.P
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        preexec_fn=die_with_parent(),
     )
     try:
         yield process
@@ -76,6 +79,18 @@ def _group(module: str, folder: Path, output: BinaryIO) -> Iterator[subprocess.P
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def die_with_parent() -> Callable[[], object] | None:
+    """On Linux, a function for the child that has the kernel kill it with its parent."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
+
+    def request() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return request
 
 
 def _resident_bytes(pid: int) -> int:

@@ -79,6 +79,7 @@ class IreeInput:
     composites: dict[str, int]
     wide_resources: bool
     dynamic: bool = False
+    dynamic_batches: bool = False
 
 
 @dataclass(frozen=True)
@@ -371,6 +372,7 @@ def _lower_stage(
                 composites=dict(traits.composites),
                 wide_resources=traits.wide_resources,
                 dynamic=traits.dynamic,
+                dynamic_batches=traits.dynamic_batches,
             )
         )
     return LoweredStage(source.inputs, source.outputs, source.cost, source.ops, tuple(inputs))

@@ -65,8 +65,11 @@ without AVX2 alone 5 times (ResNet-18)."""
 
 def _tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
     kinds = traits.composites
-    # IREE 3.13 fails to pack products whose sizes and batch are both unknown.
-    packs = arch not in _WITHOUT_AVX2 and not (traits.dynamic and kinds.get("attention"))
+    # With batches and sizes unknown IREE 3.13 fails to pack products or packs them wrong.
+    unpackable = traits.dynamic_batches or (
+        traits.dynamic and (kinds.get("attention") or kinds.get("conv"))
+    )
+    packs = arch not in _WITHOUT_AVX2 and not unpackable
     flags: tuple[str, ...] = ()
     if packs and any(kinds.get(kind) for kind in ("linear", "matmul", "conv")):
         flags += _TILED

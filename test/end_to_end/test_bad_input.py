@@ -1,5 +1,6 @@
 """Whatever a user hands in: one clear message, a documented exit status, nothing half-written."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -154,33 +155,48 @@ def test_no_device_of_any_compiled_target(folder: Path, tmp_path: Path) -> None:
     assert cli(tmp_path, "run", "gpu.lemur").returncode == 6
 
 
-def test_interrupt_during_compile(folder: Path) -> None:
-    """^C ends every child and leaves no file."""
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
+def test_a_stopped_compile_leaves_nothing(
+    folder: Path, tmp_path: Path, number: int, status: int
+) -> None:
     program = "from lemurc.tools.cli import main; main()"
     argv = ["compile", "model.py:build", "-o", "late.lemur", "--no-cache"]
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", program, *argv],
         cwd=folder,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    time.sleep(4)
-    process.send_signal(signal.SIGINT)
+    wait_until(lambda: lowering_below(tmp_path))
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err.decode()
+    assert process.returncode == status, err.decode()
     assert not list(folder.glob("*late*"))
-    assert not _children_of_session(process.pid)
+    wait_until(lambda: not lowering_below(tmp_path))
+    assert number == signal.SIGKILL or not list(tmp_path.iterdir())
 
 
-def _children_of_session(session: int) -> list[str]:
+def wait_until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def lowering_below(folder: Path) -> list[str]:
+    """Processes of the lowering module whose argument lies in `folder`."""
     found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            fields = status.read_text().rpartition(")")[2].split()
+            command = path.read_bytes()
         except OSError:
             continue
-        if int(fields[3]) == session and fields[0] != "Z":
-            found.append(status.parent.name)
+        if b"lemurc.lowering" in command and str(folder).encode() in command:
+            found.append(path.parent.name)
     return found
 
 

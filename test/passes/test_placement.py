@@ -2,6 +2,8 @@
 
 import itertools
 import random
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +60,18 @@ def test_solver_finds_the_least_latency(seed: int, devices: int) -> None:
     assert verdict == "optimal"
     seconds = evaluate(problem, found).seconds
     assert seconds == pytest.approx(best_of_all(problem)[0], rel=1e-4)
+
+
+def test_interrupts_are_still_ours_after_solving() -> None:
+    solver = pytest.importorskip("lemurc.passes.placement_solver", exc_type=ImportError)
+    problem = random_problem(0)
+    solver.improve(problem, first_assignment(problem), 10.0)
+    # Python's own record of the handler would not show that C++ replaced it.
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("reads /proc")
+    caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt"))
+    assert int(caught.split()[1], 16) & (1 << (signal.SIGINT - 1))
 
 
 @pytest.mark.parametrize("objective", ["latency", "throughput", "memory"])

@@ -21,6 +21,8 @@ def test_operands_are_packed_only_where_iree_does_it_well():
         ("x86-64-v3", StageTraits({"linear": 1}, dynamic=True), True),
         ("x86-64-v3", StageTraits({"linear": 1, "attention": 1}), True),
         ("x86-64-v3", StageTraits({"linear": 1, "attention": 1}, dynamic=True), False),
+        ("x86-64-v3", StageTraits({"conv": 1}, dynamic=True), False),
+        ("x86-64-v3", StageTraits({"matmul": 1}, dynamic=True, dynamic_batches=True), False),
         ("x86-64", StageTraits({"linear": 1}), False),
         ("x86-64-v2", StageTraits({"conv": 1}), False),
     ):
