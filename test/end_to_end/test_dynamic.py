@@ -101,3 +101,42 @@ def test_no_rows_at_all(tmp_path: Path) -> None:
         with torch.no_grad():
             want = model(x)
         torch.testing.assert_close(session(x), want, rtol=1e-4, atol=1e-5)
+
+
+LAYERS = {
+    "norm, linear": lambda: nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 64)),
+    "three linears": lambda: nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16)),
+    "convolution": lambda: nn.Sequential(nn.Conv1d(8, 16, 3, padding=1), nn.GELU()),
+    "transformer": lambda: nn.TransformerEncoderLayer(32, 4, 64, batch_first=True),
+    "batched product": lambda: BatchedProduct(),
+}
+
+
+class BatchedProduct(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x @ x.transpose(1, 2) @ torch.tanh(x)
+
+
+@pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize("batch_too", [False, True], ids=["length", "batch and length"])
+def test_sizes_that_fill_no_tile(layers: Any, batch_too: bool, tmp_path: Path) -> None:
+    """IREE 3.13 packs operands in tiles of 8, and got batches wrong that end within one."""
+    torch.manual_seed(0)
+    model = layers().eval()
+    axis = 2 if isinstance(model[0] if isinstance(model, nn.Sequential) else None, nn.Conv1d) else 1
+    shape = [2, 32, 32]
+    if axis == 2:
+        shape = [2, 8, 32]
+    dims = {axis: Dim("length", min=2, max=64)} | ({0: Dim("batch", max=8)} if batch_too else {})
+    name = "src" if isinstance(model, nn.TransformerEncoderLayer) else None
+    name = name or ("x" if isinstance(model, BatchedProduct) else "input")
+    result = lemurc.compile(
+        model, (torch.randn(shape),), dynamic_shapes={name: dims}, output=tmp_path / "m.lemur"
+    )
+    session = lemurc.load(result.path)
+    for length in (2, 5, 8, 9, 16, 23, 40, 63, 64):
+        shape[0], shape[axis] = (3 if batch_too else 2), length
+        x = torch.randn(shape)
+        with torch.no_grad():
+            want = model(x)
+        torch.testing.assert_close(session(x), want, rtol=1e-4, atol=1e-5)
