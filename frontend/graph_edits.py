@@ -26,7 +26,7 @@ class Edit:
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
         made = self._node(target, args, kwargs)
         plain_args, plain_kwargs = torch.fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
-        with _fake(self.node.graph):
+        with fake_mode(self.node.graph):
             value = made.meta["val"] = target(*plain_args, **plain_kwargs)
         if isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in value.shape):
             # the importer asks for it where a number is read with .item()
@@ -74,7 +74,8 @@ def output_node(program: ExportedProgram) -> Node:
 
 
 @contextmanager
-def _fake(graph: Graph) -> Iterator[None]:
+def fake_mode(graph: Graph) -> Iterator[None]:
+    """In it new tensors are fake ones of the graph's own kind."""
     from torch._guards import detect_fake_mode
 
     values = [node.meta.get("val") for node in graph.nodes]

@@ -29,6 +29,7 @@ from lemurc.errors import UnsupportedModelError
 from lemurc.frontend.guards import Guards, add_guards
 from lemurc.frontend.node_locations import LocatedContextCache, python_line
 from lemurc.frontend.numbers import return_numbers_as_tensors
+from lemurc.frontend.random_numbers import add_random_state, draws
 from lemurc.frontend.selections import give_sizes_to_selections
 from lemurc.frontend.signature import input_positions, largest_size
 from lemurc.frontend.views import rewrite_views
@@ -51,7 +52,10 @@ def import_programs(
     Decomposed `programs` are changed on the way.
     """
     guards: dict[str, Guards] = {}
+    position = torch.zeros((), dtype=torch.int64)
     for entry_point, program in programs.items():
+        if draws(program):
+            add_random_state(program, position)
         _find_state(program, store, entry_point)
     importer = FxImporter(context=new_context(), config_check=False)
     importer._cc = LocatedContextCache(importer._c, py_attr_tracker=importer._py_attr_tracker)

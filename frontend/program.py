@@ -53,3 +53,4 @@ class Program:
     reference: dict[str, Reference] | None = None
     examples: dict[str, list[Array]] = field(default_factory=dict)
     level: str = "torch"
+    random: dict[str, tuple[int, ...]] = field(default_factory=dict)

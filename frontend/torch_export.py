@@ -17,6 +17,7 @@ from lemurc.frontend.control_flow import unroll_control_flow
 from lemurc.frontend.decompositions import decomposition_table
 from lemurc.frontend.importer import import_programs
 from lemurc.frontend.program import Program
+from lemurc.frontend.random_numbers import draws, random_results
 from lemurc.frontend.reference import eager_reference
 from lemurc.frontend.signature import signature_of, updated_inputs
 from lemurc.frontend.transforms import is_transform_error, lost_values, recorded
@@ -50,6 +51,7 @@ def program_from_torch(entry_points: dict[str, EntryPoint], name: str) -> Progra
         updates = signatures[key].input_updates
         references[key] = eager_reference(eager, tree.in_tree, tree.out_tree, updates)
         examples[key] = _example(program, entry_points[key])
+    random = {key: random_results(p) for key, p in decomposed.items() if draws(p)}
     mlir, guards = import_programs(decomposed, store)
     signatures = {
         key: dataclasses.replace(
@@ -65,6 +67,7 @@ def program_from_torch(entry_points: dict[str, EntryPoint], name: str) -> Progra
         state=store.state,
         reference=references,
         examples=examples,
+        random=random,
     )
 
 

@@ -23,6 +23,7 @@ PASSES = {
     "raise-patterns": "raise_patterns:RaisePatterns",
     "schedule": "schedule:Schedule",
     "simplify": "simplify:Simplify",
+    "thread-random-state": "thread_random_state:ThreadRandomState",
     "verify-lemur": "verify_lemur:VerifyLemur",
 }
 """Name -> module in `lemurc.passes` and class."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lemurc.errors import DeviceError, UsageError
-from lemurc.manifest import Plan
+from lemurc.manifest import RANDOM_STATE, Plan
 from lemurc.pytree import unflatten
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.boundary import to_arrays, to_torch
@@ -193,11 +193,20 @@ class Session:
             elif values:
                 raise UsageError("this model has no state to load")
 
-    def reset(self) -> None:
-        """Back to the state the model was compiled with."""
+    def reset(self, seed: int | None = None) -> None:
+        """Back to the state the model was compiled with; random numbers start at `seed`.
+
+        UsageError when there is a seed and the model draws no random numbers.
+        """
         with self._serial:
+            if seed is not None and RANDOM_STATE not in self.manifest.state:
+                raise UsageError(
+                    "this model draws no random numbers",
+                    code="nothing-random",
+                    hint="call reset() without a seed",
+                )
             if self._state is not None:
-                self._state.reset()
+                self._state.reset(seed)
 
     def copy(self) -> "Session":
         """A session that shares code and weights and continues on its own from here."""

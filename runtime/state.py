@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from lemurc.errors import InputError
-from lemurc.manifest import Weight
+from lemurc.manifest import RANDOM_STATE, Weight
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.transport import fetch_now
@@ -38,11 +38,15 @@ class State:
         self.residents: dict[str, Resident] = {}
         self.reset()
 
-    def reset(self) -> None:
+    def reset(self, seed: int | None = None) -> None:
+        """Initial values; with a `seed`, which counts modulo 2**64, the generator at it."""
         self.residents = {
             name: Resident(np.dtype(spec.dtype), self._artifact.weight(name))
             for name, spec in self._specs.items()
         }
+        if seed is not None:
+            position = np.array(seed % (1 << 64), np.uint64).view(np.int64)
+            self.residents[RANDOM_STATE] = Resident(position.dtype, position)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: resident.array().copy() for name, resident in self.residents.items()}

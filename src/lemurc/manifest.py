@@ -18,6 +18,9 @@ from typing import Any
 FORMAT_VERSION = 1
 """Raised when a reader of the old version would misread a file of the new one."""
 
+RANDOM_STATE = "random_state"
+"""The state variable that says where the random number generator stands: one int64."""
+
 
 @dataclass(frozen=True)
 class SymbolicDim:
