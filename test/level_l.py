@@ -108,6 +108,7 @@ def _compiled(text: str, folder: Path, entry_point: str) -> Any:
         "-o",
         str(binary),
         "--iree-input-type=tm_tensor",
+        "--iree-input-demote-f64-to-f32=false",
         "--iree-hal-target-device=local",
         "--iree-hal-local-target-device-backends=llvm-cpu",
         "--iree-llvmcpu-target-cpu=host",

@@ -204,3 +204,17 @@ def test_scatter_along_a_negative_dimension(level_l: ModuleType, tmp_path: Path)
     level_l.assert_close(
         level_l.LoweredFunction(program, tmp_path)(program.examples["main"]), expected
     )
+
+
+class CommonLogarithm(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.log10(x), torch.log10(x.double()), torch.log10(x.half())
+
+
+def test_log10(level_l: ModuleType, tmp_path: Path) -> None:
+    x = torch.tensor([1.0, 10.0, 1000.0, 0.1, 2.0, 3e4, 0.0, -1.0, float("inf")])
+    program = load(CommonLogarithm(), (x,))
+    actual = level_l.LoweredFunction(program, tmp_path)([x.numpy()])
+    assert actual[0][:3].tolist() == [0.0, 1.0, 3.0]
+    for got, want in zip(actual, CommonLogarithm()(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(got.copy()), want, equal_nan=True)
