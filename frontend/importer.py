@@ -27,6 +27,7 @@ from torch_mlir.extras.fx_importer import FxImporter, GraphNodeImporter
 from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError
 from lemurc.frontend.guards import Guards, add_guards
+from lemurc.frontend.loops import carry_captures
 from lemurc.frontend.node_locations import LocatedContextCache, python_line
 from lemurc.frontend.numbers import return_numbers_as_tensors
 from lemurc.frontend.random_numbers import add_random_state, draws
@@ -63,6 +64,7 @@ def import_programs(
         _refuse_higher_order_operators(program)
     for entry_point, program in programs.items():
         _drop_type_assertions(program)
+        carry_captures(program)
         return_numbers_as_tensors(program)
         give_sizes_to_selections(program)
         guards[entry_point] = add_guards(program)

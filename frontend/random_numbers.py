@@ -67,9 +67,7 @@ def add_random_state(program: ExportedProgram, position: torch.Tensor) -> None:
     signature.input_specs.insert(
         0, InputSpec(InputKind.BUFFER, argument, RANDOM_STATE, persistent=True)
     )
-    signature.output_specs.insert(
-        0, OutputSpec(OutputKind.BUFFER_MUTATION, argument, RANDOM_STATE)
-    )
+    signature.output_specs.insert(0, OutputSpec(OutputKind.BUFFER_MUTATION, argument, RANDOM_STATE))
     output = output_node(program)
     output.args = ((node, *output.args[0]),)  # type: ignore[misc]
     program.state_dict[RANDOM_STATE] = position

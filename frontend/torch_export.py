@@ -18,6 +18,7 @@ from lemurc.frontend.decompositions import decomposition_table
 from lemurc.frontend.importer import import_programs
 from lemurc.frontend.program import Program
 from lemurc.frontend.random_numbers import draws, random_results
+from lemurc.frontend.recurrent import loops_for_recurrent_layers
 from lemurc.frontend.reference import eager_reference
 from lemurc.frontend.signature import signature_of, updated_inputs
 from lemurc.frontend.transforms import is_transform_error, lost_values, recorded
@@ -101,7 +102,7 @@ def export(entry: EntryPoint) -> ExportedProgram:
 
 
 def _export(model: torch.nn.Module, entry: EntryPoint) -> ExportedProgram:
-    with torch.no_grad():
+    with torch.no_grad(), loops_for_recurrent_layers():
         return torch.export.export(
             model,
             entry.args,

@@ -1,6 +1,7 @@
 """The random number generator's position as a value instead of a global.
 
-    func.func @main(%s {lemur.state = "random_state"}) -> (... {lemur.state_update = "random_state"}) {
+    func.func @main(%s {lemur.state = "random_state"})
+        -> (tensor<i64> {lemur.state_update = "random_state"}) {
       %0 = ml_program.global_load @global_seed
       %1 = f(%0)                                     (torch-mlir's step to the next seed)
       ml_program.global_store @global_seed = %1
