@@ -1,8 +1,9 @@
 """Run one acceptance case through lemurc in a process of its own; print its fate as JSON.
 
-    python run_case.py CASE.py FOLDER   ->   {"step": "passed"} or {"step": ..., "reason": ...}
+    python run_case.py CASE.py FOLDER [TARGETS]   ->   {"step": ..., "kind": ..., "reason": ...}
 
-The step that fails is one of export, compile, run, values, refusal.
+"passed" or "refused", as the case expects; or the step that failed: export, compile, run,
+values, refusal.
 """
 
 import copy
@@ -29,7 +30,7 @@ class Failure(Exception):
         self.step = step
 
 
-def main(case_path: str, folder: str) -> dict[str, str]:
+def main(case_path: str, folder: str, targets: str = "cpu") -> dict[str, str]:
     warnings.simplefilter("ignore")
     spec = importlib.util.spec_from_file_location("case", case_path)
     assert spec is not None and spec.loader is not None
@@ -37,25 +38,24 @@ def main(case_path: str, folder: str) -> dict[str, str]:
     sys.modules["case"] = case
     spec.loader.exec_module(case)
     try:
-        run(case, Path(folder) / "case.lemur")
+        step, reason = run(case, Path(folder) / "case.lemur", targets), ""
     except Failure as failure:
-        return {"step": failure.step, "reason": str(failure)}
-    return {"step": "passed", "reason": ""}
+        step, reason = failure.step, str(failure)
+    return {"step": step, "kind": case.KIND, "reason": reason}
 
 
-def run(case: Any, path: Path) -> None:
+def run(case: Any, path: Path, targets: str) -> str:
+    """The fate of a case that behaves as expected: "passed" or "refused"."""
     kwargs = case.kwargs() if hasattr(case, "kwargs") else {}
     shapes = case.dynamic_shapes() if hasattr(case, "dynamic_shapes") else None
-    verify = not hasattr(case, "check_property")
     try:
         lemurc.compile(
             case.model(),
             case.inputs(),
             kwargs,
             dynamic_shapes=shapes,
+            targets=targets,
             output=path,
-            verify=verify,
-            golden="random" if verify else "none",
             tolerance=max(getattr(case, "RTOL", 0.0), 1e-4),
         )
     except UnsupportedModelError as error:
@@ -63,7 +63,7 @@ def run(case: Any, path: Path) -> None:
         if refusal_is_expected and not hasattr(case, "SCENARIO"):
             words = getattr(case, "EXPECT_WORDS", [])
             check_words(str(error), words if isinstance(words, list) else sum(words.values(), []))
-            return
+            return "refused"
         step = "export" if error.code == "export-failed" else "compile"
         raise Failure(step, f"{error.code}: {error}") from error
     except LemurcError as error:
@@ -83,6 +83,7 @@ def run(case: Any, path: Path) -> None:
         compare_call(case, lemurc.load(path), case.model(), case.inputs(), kwargs, 0)
     for label, args in case.bad_inputs() if hasattr(case, "bad_inputs") else []:
         refuse(case, session, label, args)
+    return "passed"
 
 
 def is_call(variant: Any) -> bool:
@@ -178,4 +179,4 @@ def check_words(message: str, words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(*sys.argv[1:3])))
+    print(json.dumps(main(*sys.argv[1:])))
