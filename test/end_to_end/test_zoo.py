@@ -41,6 +41,25 @@ def test_equals_eager(name: str, zoo: ModuleType, check: Any) -> None:
     assert [verdict.status for verdict in result.verdicts] == ["verified"]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_levels_agree(name: str, zoo: ModuleType, tmp_path: Any) -> None:
+    """-O0 and -O3 both equal eager (`compile` sees to it), and so each other."""
+    model, args = zoo.ZOO[name]()
+    results = []
+    for level in (0, 3):
+        path = tmp_path / f"{level}.lemur"
+        compiled = lemurc.compile(model, args, output=path, opt_level=level)
+        assert [verdict.status for verdict in compiled.verdicts] == ["verified"]
+        with lemurc.load(path) as session:
+            results.append(session(*args))
+    low, high = (torch.utils._pytree.tree_leaves(result) for result in results)
+    for y, r in zip(low, high, strict=True):
+        assert y.dtype == r.dtype
+        scale = max(float(r.double().abs().max()), 1e-30) if r.is_floating_point() else 1.0
+        torch.testing.assert_close(y / scale, r / scale, rtol=0, atol=1e-4)
+
+
 class Prefill(torch.nn.Module):
     """The prompt's logits, and its keys and values for the steps that follow."""
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 import hashlib
+import itertools
 import os
+import random
 import subprocess
 import sys
 import zipfile
@@ -144,6 +146,57 @@ def test_every_flipped_bit_is_noticed(path):
         damaged[place] ^= 1 << (place % 8)
         path.write_bytes(damaged)
         assert code_of(path) in ("corrupt-artifact", "not-an-artifact"), place
+
+
+def damage(good: bytes, kind: str, draw: random.Random) -> bytes:
+    damaged = bytearray(good)
+    start, stop = sorted(draw.sample(range(len(good)), 2))
+    if kind == "bits":
+        for _ in range(draw.randint(1, 8)):
+            damaged[draw.randrange(len(good))] ^= 1 << draw.randrange(8)
+    elif kind == "truncated":
+        del damaged[start:]
+    elif kind == "cut out":
+        del damaged[start:stop]
+    elif kind == "zeros":
+        damaged[start:stop] = bytes(stop - start)
+    elif kind == "moved":
+        piece = bytes(damaged[start:stop])
+        del damaged[start:stop]
+        at = draw.randrange(len(damaged))
+        damaged[at:at] = piece
+    else:
+        damaged += draw.randbytes(draw.randint(1, 4096))
+    return bytes(damaged)
+
+
+@pytest.mark.parametrize("kind", ["bits", "truncated", "cut out", "zeros", "moved", "added"])
+def test_random_damage(path, kind):
+    """A thousand in all; an error of another type or a crash fails."""
+    good = path.read_bytes()
+    draw = random.Random(kind)
+    for number in range(160):
+        damaged = damage(good, kind, draw)
+        if damaged != good:
+            path.write_bytes(damaged)
+            assert code_of(path) in ("corrupt-artifact", "not-an-artifact"), number
+
+
+def test_swapped_entries(path):
+    """Each pair of entries with its contents exchanged: a proper zip, but not what was hashed."""
+    with zipfile.ZipFile(path) as archive:
+        contents = {info.filename: archive.read(info) for info in archive.infolist()}
+        comment = archive.comment
+    names = [name for name in contents if name != "manifest.json"]
+    for one, other in itertools.combinations(names, 2):
+        if contents[one] == contents[other]:
+            continue
+        swapped = {**contents, one: contents[other], other: contents[one]}
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.comment = comment
+            for name, content in swapped.items():
+                archive.writestr(name, content)
+        assert code_of(path) == "corrupt-artifact", (one, other)
 
 
 def test_each_entry_is_verified(path):
