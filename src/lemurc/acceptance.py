@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RANDOM_DRAWS = 2
-SOFTWARE_FLOPS_LIMIT = 2e8
-"""Software Vulkan makes some 3e7 operations a second: more than this is left to the user."""
+SLOW_FLOPS_LIMIT = 2e8
+"""Software Vulkan and VMVX make some 3e7 operations a second: more is left to the user."""
 
 
 def verify(
@@ -106,8 +106,9 @@ def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
             reason = inventory.why_not.get(target, "")
             return [], f"no device: {reason}" if reason else "no device"
         description = inventory.descriptions[names[0]]
-        if is_software(description) and flops > SOFTWARE_FLOPS_LIMIT:
-            return [], f"{description} is too slow for {flops:.1e} operations"
+        slow = "VMVX" if target == "vmvx" else description if is_software(description) else ""
+        if slow and flops > SLOW_FLOPS_LIMIT:
+            return [], f"{slow} is too slow for {flops:.1e} operations"
     kinds = {device.name: device.target for device in plan.devices}
     for step in (step for steps in plan.steps.values() for step in steps):
         stage, target = manifest.stages[step.stage], kinds[step.device]

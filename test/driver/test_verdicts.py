@@ -82,3 +82,12 @@ def test_an_absent_gpu_is_said_in_few_words(tmp_path: Path) -> None:
 def test_the_whole_budget_is_named(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="compiling took longer than 30 s"):
         run_module("timeit", tmp_path, error_file="error.json", time_limit=0.01, budget=30)
+
+
+def test_what_is_too_slow_is_verified_on_the_cpu(tmp_path: Path) -> None:
+    model = torch.nn.Linear(1024, 2048)
+    args = (torch.randn(256, 1024),)
+    result = lemurc.compile(model, args, targets="vmvx", output=tmp_path / "x.lemur")
+    (verdict,) = result.verdicts
+    assert verdict.status == "not run"
+    assert verdict.detail == "VMVX is too slow for 1.1e+09 operations; program verified on cpu"
