@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from lemurc.tools import flags
+from lemurc.tools import flags, quiet
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit, missing_package
 from lemurc.tools.table import columns, duration, size
@@ -122,6 +122,7 @@ def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
     import lemurc
 
     require_compiler()
+    quiet.after_import()
     if no_golden:
         choices["golden"] = "none"
     choices["output"] = choices["output"] or default_output(model)
