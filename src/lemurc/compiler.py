@@ -198,6 +198,7 @@ def _lower(
         tuple(archs),
         options.opt_level,
         program.level,
+        strict=options.strict,
         keep_ir=options.save_temps is not None,
     )
     (folder / lowering.PROGRAM).write_bytes(program.mlir)

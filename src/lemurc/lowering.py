@@ -68,6 +68,7 @@ class Request:
     archs: tuple[TargetArch, ...]
     opt_level: int = 2
     level: str = "torch"
+    strict: bool = False
     keep_ir: bool = False
     """Whether to write the IR after each pass into the folder `passes`."""
 
@@ -93,6 +94,9 @@ class LoweredStage:
     cost: Cost
     ops: dict[str, int]
     ir: tuple[IreeInput, ...]
+    lines: dict[str, str] = field(default_factory=dict)
+    """The user's Python line of the first operation of each name and element type, such as
+    `math.erf f64`."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ def lower(folder: Path, request: Request) -> Response:
         dumps.after("import", module.operation)
         if request.level == "torch":
             run_pipeline(module, lower_torch(), watch)
-        module, stepped_down = _optimized(module, request.opt_level, watch)
+        module, stepped_down = _optimized(module, request.opt_level, watch, strict=request.strict)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
         partitions, notes, illegal = _partitions(optimized, request, watch)
@@ -190,9 +194,12 @@ def lower(folder: Path, request: Request) -> Response:
 
 
 def _optimized(
-    module: Any, level: int, watch: "Instruments | None" = None
+    module: Any, level: int, watch: "Instruments | None" = None, *, strict: bool = False
 ) -> tuple[Any, list[str]]:
-    """`module` at the highest level that works, and what was said on the way there."""
+    """`module` at the highest level that works, and what was said on the way there.
+
+    Under `strict` the first failure is raised.
+    """
     from torch_mlir import ir
 
     from lemurc.passes import pipelines
@@ -205,9 +212,11 @@ def _optimized(
             run_pipeline(module, pipelines.optimize(level), watch)
             return module, notes
         except InternalError as error:
-            if level == 0:
+            if level == 0 or strict:
                 raise
-            notes.append(f"optimisation level {level} failed, stepped down: {error}")
+            logger.debug("%s", error)
+            failed = error.message.partition("\n")[0]
+            notes.append(f"optimisation level {level} failed, stepped down: {failed}; {error.hint}")
             level -= 1
             module = ir.Module.parse(before)
 
@@ -287,6 +296,7 @@ class _StageSource:
     outputs: tuple[str, ...]
     cost: Cost
     ops: dict[str, int]
+    lines: dict[str, str]
 
 
 def _plan(module: Any, stages: _Stages) -> Plan:
@@ -333,9 +343,30 @@ def _source(stage: Any) -> _StageSource:
         outputs=tuple(a["lemur.value"].value for a in results),
         cost=Cost(**counts),
         ops=ops,
+        lines=_lines(copy),
     )
     copy.erase()
     return source
+
+
+def _lines(stage: Any) -> dict[str, str]:
+    from torch_mlir import ir
+
+    from lemurc.dialects.locations import python_line
+
+    found: dict[str, str] = {}
+
+    def visit(operation: Any) -> Any:
+        for result in operation.results:
+            kind = result.type
+            element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
+            key = f"{operation.name} {element}"
+            if key not in found and (line := python_line(operation.location)):
+                found[key] = line
+        return ir.WalkResult.ADVANCE
+
+    stage.walk(visit)
+    return found
 
 
 def _attributes(function: Any, name: str) -> list[Any]:
@@ -394,7 +425,9 @@ def _lower_stage(
                 dynamic_batches=traits.dynamic_batches,
             )
         )
-    return LoweredStage(source.inputs, source.outputs, source.cost, source.ops, tuple(inputs))
+    return LoweredStage(
+        source.inputs, source.outputs, source.cost, source.ops, tuple(inputs), source.lines
+    )
 
 
 def _lower_for(

@@ -58,7 +58,16 @@ def test_steps_down_to_the_level_that_works(monkeypatch: pytest.MonkeyPatch) -> 
         "optimisation level 2 failed",
         "optimisation level 1 failed",
     ]
-    assert all("boom" in note for note in notes)
+    for note in notes:
+        assert "stepped down: pass 'fails' failed" in note
+        assert "reproduce with: lemurc opt" in note
+        assert "boom" not in note  # what MLIR says is for the log
+
+
+def test_under_strict_it_does_not_step_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "optimize", failing_above(0))
+    with new_context(), ir.Location.unknown(), pytest.raises(PassError):
+        lowering._optimized(ir.Module.parse(TEXT), 2, strict=True)
 
 
 def test_a_failure_of_the_lowest_level_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,11 @@ from lemurc.verification import Verdict
 @click.option(
     "--cache/--no-cache", default=True, help="Reuse stages compiled before [default: cache]."
 )
-@click.option("--save-temps", metavar="DIR", help="Keep here the IR after each pass, as numbered .mlir, and the inputs of iree-compile.")
+@click.option(
+    "--save-temps",
+    metavar="DIR",
+    help="Keep here the IR after each pass, as numbered .mlir, and the inputs of iree-compile.",
+)
 @click.option("--strict", is_flag=True, help="Any fallback is an error.")
 @flags.common
 def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
