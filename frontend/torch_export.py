@@ -22,7 +22,19 @@ from lemurc.frontend.recurrent import loops_for_recurrent_layers
 from lemurc.frontend.reference import eager_reference
 from lemurc.frontend.signature import signature_of, updated_inputs
 from lemurc.frontend.transforms import is_transform_error, lost_values, recorded
+from lemurc.frontend.user_code import raised_by_user, raising_line, said
 from lemurc.frontend.weights import WeightStore
+
+_ADVICE = (
+    "Caused by:",
+    "For more information, run with TORCH_LOGS",
+    "For extended logs",
+    "For more debugging help",
+    "For C++ stack trace",
+    "If you suspect the guard was triggered from C++",
+    "The error above occurred when calling torch.export",
+    "consider using data-dependent friendly APIs",
+)
 
 
 @dataclass(frozen=True)
@@ -94,11 +106,25 @@ def export(entry: EntryPoint) -> ExportedProgram:
     except Exception as error:
         if is_transform_error(error) and not entry.dynamic_shapes:
             return _exported_after_recording(entry)
-        raise UnsupportedModelError(
-            f"torch.export cannot trace the model: {_first_lines(error)}",
-            code="export-failed",
-            hint="see https://docs.pytorch.org/docs/stable/export.html for what it accepts",
-        ) from error
+        raise _untraceable(error) from error
+
+
+def _untraceable(error: Exception) -> UnsupportedModelError:
+    """What the user's forward raised, or why torch.export cannot follow it."""
+    if raised_by_user(error):
+        message = f"the model's forward raised {said(error)}"
+        hint = "call it in eager mode first; `lemurc --debug ...` shows the whole traceback"
+    else:
+        message = f"torch.export cannot trace the model: {_first_lines(error)}"
+        hint = "see https://docs.pytorch.org/docs/stable/export.html for what it accepts"
+    if "data-dependent" in message:
+        hint = (
+            "what Python does here depends on the values of a tensor: use torch.where, or "
+            "torch.cond, or pass the value as a Python number"
+        )
+    return UnsupportedModelError(
+        message, code="export-failed", where=raising_line(error), hint=hint
+    )
 
 
 def _export(model: torch.nn.Module, entry: EntryPoint) -> ExportedProgram:
@@ -215,7 +241,9 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
 
 
 def _first_lines(error: Exception, count: int = 6) -> str:
+    """PyTorch's message without its advice to those who debug PyTorch."""
     lines = [line for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.strip().startswith(_ADVICE)]
     return "\n".join(lines[:count]) or type(error).__name__
 
 

@@ -6,6 +6,7 @@ a command that reproduces it from the module as it was at the start.
 
 import hashlib
 import io
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from lemurc.errors import InternalError, LemurcError
 from lemurc.passes import registry
 from lemurc.passes.base import Pass, PassError
 from lemurc.passes.textual import Step
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -40,6 +43,7 @@ def run_pipeline(
     before = _bytecode(operation)
     for index, step in enumerate(pipeline):
         start = time.perf_counter()
+        logger.debug("running %s", step)
         try:
             _run_step(operation, step)
             if instruments.verify_each:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import click
 
 from lemurc import __version__
+from lemurc.tools import quiet
 from lemurc.tools.report import Settings, listen, quiet_pipe, tell, tell_interrupt, tell_usage
 
 VERBS = {
@@ -96,6 +97,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """The console script: runs one verb and exits with its status."""
     argv = list(sys.argv[1:] if args is None else args)
     signal.signal(signal.SIGTERM, _terminate)
+    quiet.before_import()
     sys.exit(run(argv))
 
 

@@ -193,9 +193,17 @@ def _save_log(error: Exception, argv: list[str]) -> str:
     return file.name
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Libraries' warnings are for those who maintain lemurc; ours are for its users."""
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
+) -> None:
+    """Libraries' warnings are for those who maintain lemurc; ours, and those about the
+    user's own lines, are for its users."""
+    from lemurc.frontend.user_code import is_library
+
+    shown = click.style("warning", fg="yellow")
     if category.__module__.startswith("lemurc"):
-        note(f"{click.style('warning', fg='yellow')}: {message}")
+        note(f"{shown}: {message}")
+    elif not is_library(filename):
+        note(f"{shown}: {message}\n  at {filename}:{lineno}")
     else:
-        log.info("%s: %s", category.__name__, message)
+        log.debug("%s: %s (%s:%d)", category.__name__, message, filename, lineno)

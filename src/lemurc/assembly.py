@@ -6,7 +6,7 @@ import importlib.metadata
 import json
 import logging
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import lemurc
+from lemurc import code_failures
 from lemurc import manifest as mf
 from lemurc.draws import random_inputs
 from lemurc.errors import UnsupportedModelError
-from lemurc.lowering import FoldedParameters, IreeInput, Response, TargetArch
+from lemurc.lowering import FoldedParameters, IreeInput, LoweredStage, Response, TargetArch
 from lemurc.options import CompileOptions
 from lemurc.verification import TOLERANCE
 
@@ -75,7 +76,7 @@ def build(
     """
     inputs = [(name, ir) for name, stage in response.stages.items() for ir in stage.ir]
     notes = list(response.notes)
-    modules = _generate(inputs, folder, options, remaining, notes)
+    modules = _generate(inputs, response.stages, folder, options, remaining, notes)
     wanted = [(request.target.name, arch) for request in requests for arch in request.archs]
     stages, check_stages = {}, {}
     for name, stage in response.stages.items():
@@ -90,7 +91,7 @@ def build(
             *common, tuple(f for f in files.values() if f.target == "cpu")
         )
     failures = [result for result in modules.values() if not isinstance(result, bytes)]
-    plans = _compiled_plans(response.plans, stages, failures, options, notes)
+    plans = _compiled_plans(response, stages, failures, options, notes)
     functions = {
         name: mf.Function(
             inputs=signature.inputs,
@@ -184,23 +185,35 @@ Modules = dict[tuple[str, str, str], "bytes | CompileFailure"]
 
 def _generate(
     inputs: Sequence[tuple[str, IreeInput]],
+    stages: Mapping[str, LoweredStage],
     folder: Path,
     options: CompileOptions,
     remaining: Callable[[], float | None],
     notes: list[str],
 ) -> Modules:
-    """Compile every stage; one that IREE refuses is tried once more with plain flags."""
+    """Compile every stage; one that IREE refuses is tried once more with plain flags.
+
+    Under `strict` such a step down is an error.
+    """
     from lemurc.targets.compile import CompileFailure
 
     modules = _compile(inputs, folder, options, remaining, careful=False)
     failures = {
         key: result for key, result in modules.items() if isinstance(result, CompileFailure)
     }
+    stepped_down: list[str] = []
     again = [(name, ir) for name, ir in inputs if (name, ir.target, ir.arch) in failures]
     for key, result in _compile(again, folder, options, remaining, careful=True).items():
         if isinstance(result, bytes):
-            notes.append(f"stepped down to plain flags, after: {failures[key]}")
+            stepped_down.append(code_failures.compiled_plainly(failures[key], stages[key[0]]))
             modules[key] = result
+    if stepped_down and options.strict:
+        raise UnsupportedModelError(
+            "\n".join(stepped_down),
+            code="stepped-down",
+            hint="compile without --strict to accept that",
+        )
+    notes += stepped_down
     return modules
 
 
@@ -253,7 +266,7 @@ def _module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
 
 
 def _compiled_plans(
-    plans: Sequence[mf.Plan],
+    response: Response,
     stages: dict[str, mf.Stage],
     failures: Sequence["CompileFailure | bytes"],
     options: CompileOptions,
@@ -264,7 +277,7 @@ def _compiled_plans(
     Where the user named devices, by pins or a system, their plan is the best one.
     """
     kept: dict[Any, mf.Plan] = {}
-    for plan in plans:
+    for plan in response.plans:
         target = {device.name: device.target for device in plan.devices}
         steps = [step for steps in plan.steps.values() for step in steps]
         if all(
@@ -272,7 +285,11 @@ def _compiled_plans(
             for step in steps
         ):
             kept.setdefault((plan.devices, json.dumps([(s.stage, s.device) for s in steps])), plan)
-    messages = sorted({str(failure) for failure in failures})
+    messages = sorted(
+        code_failures.not_compiled(failure, response.stages[failure.job.name])
+        for failure in failures
+        if not isinstance(failure, bytes)
+    )
     if messages and (options.strict or not kept):
         raise UnsupportedModelError(
             "\n".join(messages),
@@ -296,8 +313,8 @@ def _refused(
     reasons = dict(response.illegal)
     for failure in failures:
         if not isinstance(failure, bytes):
-            verb = "crashed" if failure.crashed else "refused it"
-            reasons.setdefault(failure.job.target, f"IREE {verb}: {failure.diagnostic}")
+            stage = response.stages[failure.job.name]
+            reasons.setdefault(failure.job.target, code_failures.reason(failure, stage))
     return {
         name: textwrap.shorten(reasons.get(name, "no plan uses it"), _REASON_LENGTH)
         for name in (request.target.name for request in requests)
@@ -337,7 +354,9 @@ def _folded(
         "weights", "cpu", arch
     ]
     if not isinstance(module, bytes):
-        raise UnsupportedModelError(str(module), code="code-generation")
+        raise UnsupportedModelError(
+            code_failures.not_compiled(module, None), code="code-generation"
+        )
     values = tuple(f"v{i}" for i in range(len(folded.outputs)))
     file = mf.ModuleFile("cpu", arch, "modules/weights.vmfb", folded.inputs)
     function = mf.Function(

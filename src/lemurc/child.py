@@ -4,9 +4,11 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +19,11 @@ from lemurc.errors import BudgetError, InternalError, LemurcError
 
 _POLL_SECONDS = 0.02
 _PR_SET_PDEATHSIG = 1
+_NOISE = re.compile(
+    r"\s*#\d+ 0x|PLEASE submit a bug report|Stack dump|\d+\.\s+Program arguments"
+    r"|.*\.so[.\d]*\(.*\+0x|.*Initializing MLIR|\s*warnings\.warn\(|.*Warning: "
+)
+"""Lines that LLVM, torch-mlir and Python add to any log."""
 
 
 def run_module(
@@ -35,6 +42,8 @@ def run_module(
     `budget`, which an error names, `time_limit` is left.
     """
     log = folder / "log.txt"
+    reported = folder / error_file
+    reported.unlink(missing_ok=True)  # of an earlier run in a folder that was kept
     with log.open("wb") as output, _group(module, folder, output) as process:
         deadline = None if time_limit is None else time.monotonic() + time_limit
         while process.poll() is None:
@@ -53,11 +62,10 @@ def run_module(
                 )
             time.sleep(_POLL_SECONDS)
     text = log.read_text(errors="replace")
-    reported = folder / error_file
     if reported.exists():
         raise _rebuild(json.loads(reported.read_text()))
     if process.returncode != 0:
-        raise InternalError(_describe_death(process.returncode, text), code="lowering-crashed")
+        raise _death(process.returncode, text)
     return text
 
 
@@ -108,7 +116,40 @@ def _rebuild(report: dict[str, str]) -> LemurcError:
     return error
 
 
-def _describe_death(status: int, log: str) -> str:
+def _death(status: int, text: str) -> InternalError:
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-    tail = "\n".join(log.strip().splitlines()[-15:])
-    return f"the lowering process ended with {how}\n{tail}"
+    said = "".join(f"\n  {line}" for line in last_words(text))
+    killed = (
+        "nobody but the kernel sends SIGKILL, and it does when memory runs out: free some, or "
+        "compile a smaller model. Otherwise, "
+    )
+    return InternalError(
+        f"the lowering process ended with {how}, having said:{said or ' nothing'}",
+        code="lowering-crashed",
+        hint=f"{killed if status == -signal.SIGKILL else ''}send the log {_kept(text)}; "
+        "compile with --save-temps DIR and send the last file in DIR/passes too: it is the IR "
+        "before the pass that failed",
+    )
+
+
+def last_words(text: str, count: int = 5) -> list[str]:
+    """The end of a log without stack frames; of a Python traceback only its last line."""
+    kept: list[str] = []
+    within = False
+    for line in text.splitlines():
+        if line.startswith("Traceback (most recent call last)"):
+            within = True
+        elif within and line.startswith(" "):
+            continue
+        elif line.strip() and not _NOISE.match(line):
+            within = False
+            kept.append(line.rstrip())
+    return kept[-count:]
+
+
+def _kept(text: str) -> str:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="lemurc-", suffix=".log", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(text)
+    return file.name

@@ -193,7 +193,14 @@ def _lower(
     ]
     if options.verify:
         archs = assembly.with_verification_arch(archs)
-    request = lowering.Request(sets, tuple(archs), options.opt_level, program.level)
+    request = lowering.Request(
+        sets,
+        tuple(archs),
+        options.opt_level,
+        program.level,
+        strict=options.strict,
+        keep_ir=options.save_temps is not None,
+    )
     (folder / lowering.PROGRAM).write_bytes(program.mlir)
     (folder / lowering.REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
     run_module(

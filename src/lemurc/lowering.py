@@ -19,13 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lemurc.dumps import Dumps
 from lemurc.errors import InternalError, LemurcError, UnsupportedModelError, UsageError
 from lemurc.manifest import Cost, Device, Plan, Prediction, Step, TensorSpec
 
 if TYPE_CHECKING:
+    from lemurc.passes.manager import Instruments
     from lemurc.targets.lower_to_iree import LoweredStage as LoweredForIree
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("lemurc.lowering")  # also where __name__ is "__main__"
 
 DTYPES = {
     "f64": "float64",
@@ -40,6 +42,7 @@ DTYPES = {
 }
 
 PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.json", "error.json"
+PASSES = "passes"
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ class Request:
     archs: tuple[TargetArch, ...]
     opt_level: int = 2
     level: str = "torch"
-    options: dict[str, Any] = field(default_factory=dict)
+    strict: bool = False
+    keep_ir: bool = False
+    """Whether to write the IR after each pass into the folder `passes`."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,9 @@ class LoweredStage:
     cost: Cost
     ops: dict[str, int]
     ir: tuple[IreeInput, ...]
+    lines: dict[str, str] = field(default_factory=dict)
+    """The user's Python line of the first operation of each name and element type, such as
+    `math.erf f64`."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,8 @@ class Response:
 
 
 def main(folder: Path) -> int:
-    logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format="%(name)s: %(message)s")
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(name)s: %(message)s")
+    logging.getLogger("lemurc").setLevel(logging.DEBUG)
     try:
         raw = json.loads((folder / REQUEST).read_text())
         raw["archs"] = tuple(TargetArch(**arch) for arch in raw["archs"])
@@ -159,21 +168,24 @@ def lower(folder: Path, request: Request) -> Response:
 
     from lemurc.dialects.context import new_context
     from lemurc.passes.lower_torch import lower_torch
-    from lemurc.passes.manager import run_pipeline
+    from lemurc.passes.manager import Instruments, run_pipeline
 
+    dumps = Dumps(folder / PASSES if request.keep_ir else None)
+    watch = Instruments(after_each=dumps.after)
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse((folder / PROGRAM).read_bytes())
+        dumps.after("import", module.operation)
         if request.level == "torch":
-            run_pipeline(module, lower_torch())
-        module, stepped_down = _optimized(module, request.opt_level)
+            run_pipeline(module, lower_torch(), watch)
+        module, stepped_down = _optimized(module, request.opt_level, watch, strict=request.strict)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
-        partitions, notes, illegal = _partitions(optimized, request)
+        partitions, notes, illegal = _partitions(optimized, request, watch)
         stages = _Stages()
         plans = tuple(_plan(partition, stages) for partition in partitions)
         needed = _targets_of(plans)
         lowered = {
-            name: _lower_stage(source, needed[name], request.archs, folder)
+            name: _lower_stage(name, source, needed[name], request.archs, folder, dumps)
             for name, source in stages.sources.items()
         }
         functions = _flows(module)
@@ -181,8 +193,13 @@ def lower(folder: Path, request: Request) -> Response:
     return Response(functions, lowered, plans, parameters, said, illegal)
 
 
-def _optimized(module: Any, level: int) -> tuple[Any, list[str]]:
-    """`module` at the highest level that works, and what was said on the way there."""
+def _optimized(
+    module: Any, level: int, watch: "Instruments | None" = None, *, strict: bool = False
+) -> tuple[Any, list[str]]:
+    """`module` at the highest level that works, and what was said on the way there.
+
+    Under `strict` the first failure is raised.
+    """
     from torch_mlir import ir
 
     from lemurc.passes import pipelines
@@ -192,17 +209,21 @@ def _optimized(module: Any, level: int) -> tuple[Any, list[str]]:
     notes: list[str] = []
     while True:
         try:
-            run_pipeline(module, pipelines.optimize(level))
+            run_pipeline(module, pipelines.optimize(level), watch)
             return module, notes
         except InternalError as error:
-            if level == 0:
+            if level == 0 or strict:
                 raise
-            notes.append(f"optimisation level {level} failed, stepped down: {error}")
+            logger.debug("%s", error)
+            failed = error.message.partition("\n")[0]
+            notes.append(f"optimisation level {level} failed, stepped down: {failed}; {error.hint}")
             level -= 1
             module = ir.Module.parse(before)
 
 
-def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str], dict[str, str]]:
+def _partitions(
+    optimized: bytes, request: Request, watch: "Instruments"
+) -> tuple[list[Any], list[str], dict[str, str]]:
     """One placed and outlined module per useful set of devices; notes; illegal targets.
 
     When the largest set puts everything on one device, smaller sets of several devices
@@ -223,7 +244,7 @@ def _partitions(optimized: bytes, request: Request) -> tuple[list[Any], list[str
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = _attribute(system)
         try:
-            run_pipeline(module, pipelines.partition())
+            run_pipeline(module, pipelines.partition(), watch)
         except UnsupportedModelError as error:
             if len(request.systems) == 1:
                 raise
@@ -275,6 +296,7 @@ class _StageSource:
     outputs: tuple[str, ...]
     cost: Cost
     ops: dict[str, int]
+    lines: dict[str, str]
 
 
 def _plan(module: Any, stages: _Stages) -> Plan:
@@ -321,9 +343,30 @@ def _source(stage: Any) -> _StageSource:
         outputs=tuple(a["lemur.value"].value for a in results),
         cost=Cost(**counts),
         ops=ops,
+        lines=_lines(copy),
     )
     copy.erase()
     return source
+
+
+def _lines(stage: Any) -> dict[str, str]:
+    from torch_mlir import ir
+
+    from lemurc.dialects.locations import python_line
+
+    found: dict[str, str] = {}
+
+    def visit(operation: Any) -> Any:
+        for result in operation.results:
+            kind = result.type
+            element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
+            key = f"{operation.name} {element}"
+            if key not in found and (line := python_line(operation.location)):
+                found[key] = line
+        return ir.WalkResult.ADVANCE
+
+    stage.walk(visit)
+    return found
 
 
 def _attributes(function: Any, name: str) -> list[Any]:
@@ -341,7 +384,12 @@ def _targets_of(plans: Sequence[Plan]) -> dict[str, set[str]]:
 
 
 def _lower_stage(
-    source: _StageSource, targets: set[str], archs: Sequence[TargetArch], folder: Path
+    stage_name: str,
+    source: _StageSource,
+    targets: set[str],
+    archs: Sequence[TargetArch],
+    folder: Path,
+    dumps: Dumps,
 ) -> LoweredStage:
     from lemurc.targets.unpack_weights import packed_names
 
@@ -356,12 +404,14 @@ def _lower_stage(
         for name in packed_names(stage[arch].parameters)
     }
     for arch in wanted:
+        logger.debug("lowering %s for %s:%s", stage_name, arch.target, arch.arch)
         names = [packed.get((arch.target, name)) for name in stage[arch].parameters]
         if shared := tuple(name for name in names if name is not None):
             stage[arch] = _lower_for(source, arch, shared)
         lowered = stage[arch]
         name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
         (folder / name).write_bytes(lowered.bytecode)
+        dumps.iree_input(f"{stage_name}-{arch.target}-{arch.arch}", lowered.bytecode)
         traits = lowered.traits
         inputs.append(
             IreeInput(
@@ -375,7 +425,9 @@ def _lower_stage(
                 dynamic_batches=traits.dynamic_batches,
             )
         )
-    return LoweredStage(source.inputs, source.outputs, source.cost, source.ops, tuple(inputs))
+    return LoweredStage(
+        source.inputs, source.outputs, source.cost, source.ops, tuple(inputs), source.lines
+    )
 
 
 def _lower_for(

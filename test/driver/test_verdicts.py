@@ -1,5 +1,6 @@
 """Every target asked for gets a verdict, and limits are named as the user set them."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,12 @@ import torch
 
 import lemurc
 from lemurc.child import run_module
-from lemurc.errors import BudgetError
+from lemurc.errors import BudgetError, UnsupportedModelError
 from lemurc.targets import compile as targets_compile
+from lemurc.targets.base import CAREFUL_FLAGS
 from lemurc.targets.compile import CompileFailure
 
-DIAGNOSTIC = "failed to legalize operation 'arith.constant' " + "that is long " * 30
+DIAGNOSTIC = "failed to legalize operation 'vector.broadcast' " + "that is long " * 30
 
 
 class Squares(torch.nn.Module):
@@ -20,6 +22,16 @@ class Squares(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * x + 1
+
+
+class Linear(torch.nn.Linear):
+    """Its operations have a line of this file."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input)
+
+
+LINE = inspect.getsourcelines(Linear)[1] + 4
 
 
 @pytest.fixture
@@ -41,7 +53,7 @@ def vulkan_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("verify", [True, False])
 def test_a_target_iree_refuses(verify: bool, tmp_path: Path, vulkan_refused: None) -> None:
     result = lemurc.compile(
-        torch.nn.Linear(4, 4),
+        Linear(4, 4),
         (torch.ones(1, 4),),
         targets="cpu:host,vulkan:baseline",
         output=tmp_path / "x.lemur",
@@ -50,7 +62,56 @@ def test_a_target_iree_refuses(verify: bool, tmp_path: Path, vulkan_refused: Non
     statuses = {verdict.target: verdict.status for verdict in result.verdicts}
     assert statuses == {"vulkan": "not compiled"} | ({"cpu": "verified"} if verify else {})
     detail = result.verdicts[-1].detail
-    assert detail.startswith("IREE refused it: failed to legalize") and len(detail) <= 120
+    assert detail == f"IREE refuses it (test_verdicts.py:{LINE})"
+    (note,) = [note for note in result.notes if "cannot be compiled" in note]
+    assert note.startswith("stage s0 (linear) cannot be compiled for vulkan:baseline: IREE refuses")
+    assert "legalize" not in note
+
+
+class Gelu(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x)
+
+
+def test_what_iree_cannot_compile_is_said_with_the_users_line(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModelError) as caught:
+        lemurc.compile(
+            Gelu(), (torch.ones(4, dtype=torch.float64),), targets="cpu:x86-64-v3",
+            output=tmp_path / "x.lemur",
+        )  # fmt: skip
+    line = inspect.getsourcelines(Gelu)[1] + 2
+    assert caught.value.code == "code-generation"
+    assert f"IREE has no erf of f64 there (test_verdicts.py:{line})" in caught.value.message
+    assert "%" not in caught.value.message
+
+
+@pytest.fixture
+def tuning_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = targets_compile.compile_jobs
+
+    def compile_jobs(jobs: Any, **options: Any) -> list[Any]:
+        if set(CAREFUL_FLAGS) <= set(jobs[0].flags):
+            return real(jobs, **options)
+        return [CompileFailure(job, True, DIAGNOSTIC, "reproducer") for job in jobs]
+
+    monkeypatch.setattr(targets_compile, "compile_jobs", compile_jobs)
+
+
+def test_a_step_down_is_noted(tmp_path: Path, tuning_refused: None) -> None:
+    model, example = Linear(4, 4), (torch.ones(1, 4),)
+    result = lemurc.compile(model, example, targets="cpu:x86-64", output=tmp_path / "x.lemur")
+    note = result.notes[0]
+    assert note.startswith("stage s0 (linear) for cpu:x86-64 stepped down to plain flags")
+    assert f"IREE crashes on it (test_verdicts.py:{LINE})" in note
+    assert "legalize" not in note
+
+
+def test_under_strict_a_step_down_is_an_error(tmp_path: Path, tuning_refused: None) -> None:
+    model, example, path = Linear(4, 4), (torch.ones(1, 4),), tmp_path / "x.lemur"
+    with pytest.raises(UnsupportedModelError, match="stepped down") as caught:
+        lemurc.compile(model, example, output=path, strict=True)
+    assert caught.value.code == "stepped-down"
+    assert not path.exists()
 
 
 def test_a_target_that_cannot_hold_the_model(tmp_path: Path) -> None:

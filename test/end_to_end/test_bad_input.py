@@ -38,7 +38,45 @@ class Strange(torch.nn.Module):
 
 def strange():
     return Strange().eval(), (torch.ones(4, 4),)
+
+def broken():
+    raise ValueError("no such checkpoint")
+
+class Raising(torch.nn.Module):
+    def forward(self, x):
+        raise KeyError("bias")
+
+class Mismatch(torch.nn.Module):
+    def forward(self, x):
+        return x @ torch.ones(7, 7)
+
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return x + 1
+
+def raising():
+    return Raising(), (torch.ones(4, 4),)
+
+def mismatch():
+    return Mismatch(), (torch.ones(4, 4),)
+
+def branching():
+    return Branching(), (torch.ones(4, 4),)
+
+def warning():
+    import warnings
+    warnings.warn("an old checkpoint", stacklevel=1)
+    warnings.warn_explicit("for torch", FutureWarning, torch.__file__, 1)
+    raise ValueError("after both")
 """
+
+
+def line_of(text: str) -> str:
+    """`model.py:12`, the place of a line of FACTORY."""
+    lines = FACTORY.splitlines()
+    return f"model.py:{next(n for n, line in enumerate(lines, 1) if text in line)}"
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +84,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """model.py, model.lemur made of it, and files that are no models."""
     folder = tmp_path_factory.mktemp("bad")
     (folder / "model.py").write_text(FACTORY)
+    (folder / "syntax.py").write_text("import os\ndef build(:\n    pass\n")
+    (folder / "absent.py").write_text("import no_such_module\n")
     (folder / "notes.txt").write_text("not a model")
     torch.save(nn.Linear(2, 2), folder / "pickle.pt")
     torch.save(nn.Linear(2, 2).state_dict(), folder / "weights.pt")
@@ -74,6 +114,28 @@ COMPILE = {
     "unknown target": (["model.py:build", "--targets", "cuad"], 2, ["cuad", "cuda"]),
     "unwritable output": (["model.py:build", "-o", "no/such/folder/x.lemur"], 2, ["x.lemur"]),
     "unknown factory": (["model.py:biuld"], 2, ["biuld"]),
+    "factory that raises": (
+        ["model.py:broken"],
+        2,
+        ["ValueError: no such checkpoint", line_of("no such checkpoint"), "factory-failed"],
+    ),
+    "factory with a syntax error": (["syntax.py:build"], 2, ["SyntaxError", "syntax.py:2"]),
+    "factory without its import": (["absent.py:build"], 2, ["no_such_module", "absent.py:1"]),
+    "forward that raises": (
+        ["model.py:raising"],
+        3,
+        ["forward raised KeyError: 'bias'", line_of('KeyError("bias")')],
+    ),
+    "forward that torch refuses": (
+        ["model.py:mismatch"],
+        3,
+        ["[4, 4] X [7, 7]", line_of("torch.ones(7, 7)")],
+    ),
+    "forward that branches": (
+        ["model.py:branching"],
+        3,
+        ["depends on the values", line_of("if x.sum() > 0"), "torch.where"],
+    ),
     "pin to no target": (["model.py:build", "--pin", "layer=vulkan"], 2, ["vulkan", "--targets"]),
     "pin to nothing": (["model.py:build", "--pin", "laier.*=cpu"], 2, ["laier"]),
     "no time": (["model.py:build", "--budget", "0.01s"], 7, ["0.01"]),
@@ -105,6 +167,22 @@ def test_every_unsupported_operation_is_listed_with_its_line(folder: Path) -> No
     ):
         assert word in ran.stderr, ran.stderr
     assert not (folder / "out.lemur").exists()
+
+
+def test_warnings_about_the_users_lines_are_shown_and_no_other(folder: Path) -> None:
+    ran = cli(folder, "compile", "model.py:warning", "-o", "out.lemur")
+    place = f"at {folder / line_of('an old checkpoint')}"
+    assert f"warning: an old checkpoint\n  {place}" in ran.stderr
+    assert "for torch" not in ran.stderr
+    assert "for torch" in cli(folder, "--debug", "compile", "model.py:warning").stderr
+
+
+def test_pytorch_talks_to_nobody(folder: Path) -> None:
+    """Its log and its half-made graph are not for users."""
+    ran = cli(folder, "compile", "model.py:branching", "-o", "out.lemur")
+    assert ran.stderr.startswith("error: "), ran.stderr
+    assert "torch.ops" not in ran.stderr
+    assert "torch.ops" in cli(folder, "--debug", "compile", "model.py:branching").stderr
 
 
 RUN = {

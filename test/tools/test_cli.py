@@ -1,6 +1,7 @@
 """The command line as a whole: statuses, where text goes, and how errors read."""
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 import lemurc
 from lemurc import errors
+from lemurc.tools import quiet
 from lemurc.tools.cli import VERBS
 
 ERRORS = [
@@ -142,6 +144,20 @@ def test_starting_imports_neither_torch_nor_a_compiler() -> None:
     ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stderr) == []
+
+
+def test_python_m_lemurc_is_the_command_line() -> None:
+    argv = [sys.executable, "-P", "-m", "lemurc", "--version"]
+    ran = subprocess.run(argv, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, f"lemurc {lemurc.__version__}\n")
+
+
+def test_transformers_is_quiet_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
+    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "info")
+    quiet.before_import()
+    assert os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] == "1"
+    assert os.environ["TRANSFORMERS_VERBOSITY"] == "info"
 
 
 def test_a_closed_pipe_is_no_error() -> None:

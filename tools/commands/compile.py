@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from lemurc.tools import flags
+from lemurc.tools import flags, quiet
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit, missing_package
 from lemurc.tools.table import columns, duration, size
@@ -109,7 +109,11 @@ from lemurc.verification import Verdict
 @click.option(
     "--cache/--no-cache", default=True, help="Reuse stages compiled before [default: cache]."
 )
-@click.option("--save-temps", metavar="DIR", help="Keep the IR of every step here.")
+@click.option(
+    "--save-temps",
+    metavar="DIR",
+    help="Keep here the IR after each pass, as numbered .mlir, and the inputs of iree-compile.",
+)
 @click.option("--strict", is_flag=True, help="Any fallback is an error.")
 @flags.common
 def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
@@ -122,6 +126,7 @@ def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
     import lemurc
 
     require_compiler()
+    quiet.after_import()
     if no_golden:
         choices["golden"] = "none"
     choices["output"] = choices["output"] or default_output(model)
