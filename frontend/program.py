@@ -42,7 +42,9 @@ class Program:
     and the initial value of every name in `state`, without copies where the source allows.
     `reference` runs the user's own module in eager mode from the initial state, flat inputs
     to flat outputs followed by the inputs of `input_updates` as they are afterwards; None
-    where there is no eager model.
+    where there is no eager model. `exported` has the torch.export programs, where there
+    are any. `random` has the functions that draw random numbers, with the positions, among
+    what `reference` returns, of what depends on them.
     """
 
     name: str
@@ -53,4 +55,5 @@ class Program:
     reference: dict[str, Reference] | None = None
     examples: dict[str, list[Array]] = field(default_factory=dict)
     level: str = "torch"
+    exported: dict[str, Any] = field(default_factory=dict)
     random: dict[str, tuple[int, ...]] = field(default_factory=dict)

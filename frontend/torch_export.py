@@ -80,6 +80,7 @@ def program_from_torch(entry_points: dict[str, EntryPoint], name: str) -> Progra
         state=store.state,
         reference=references,
         examples=examples,
+        exported=exported,
         random=random,
     )
 

@@ -27,6 +27,8 @@ class Pass:
     """Subclass with `name`, option fields with defaults, and `run`."""
 
     name: ClassVar[str]
+    optional: ClassVar[bool] = False
+    """Whether programs are right without it: `bisect` leaves such passes out."""
 
     def run(self, module: ir.Operation) -> None:
         raise NotImplementedError

@@ -26,6 +26,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 @dataclass(frozen=True)
 class CollapseBatchMatmul(Pass):
     name: ClassVar[str] = "collapse-batch-matmul"
+    optional: ClassVar[bool] = True
 
     def run(self, module: ir.Operation) -> None:
         found: list[tuple[ir.Operation, ir.Value]] = []

@@ -26,6 +26,7 @@ _ROLES = ("weight", "bias", "mean", "variance")
 @dataclass(frozen=True)
 class FoldBatchNorm(Pass):
     name: ClassVar[str] = "fold-batch-norm"
+    optional: ClassVar[bool] = True
 
     def run(self, module: ir.Operation) -> None:
         functions = graphs.composites(module)

@@ -38,6 +38,7 @@ class Fuse(Pass):
     """`horizontal`: also group products of one input with several weights."""
 
     name: ClassVar[str] = "fuse"
+    optional: ClassVar[bool] = True
 
     horizontal: bool = True
 

@@ -32,6 +32,7 @@ class HoistParameters(Pass):
     """`max_growth`: how many times the bytes of its weights a result may have."""
 
     name: ClassVar[str] = "hoist-parameters"
+    optional: ClassVar[bool] = True
 
     max_growth: float = 1.1
 

@@ -46,6 +46,7 @@ class RaisePatterns(Pass):
     """Name what is written out; the largest match wins, as roots are tried last to first."""
 
     name: ClassVar[str] = "raise-patterns"
+    optional: ClassVar[bool] = True
 
     def run(self, module: ir.Operation) -> None:
         rewriter = Rewriter(module)

@@ -22,6 +22,7 @@ VERBS = {
     "run": "Run an artifact on the devices that are here.",
     "inspect": "Show what is in an artifact; needs no device.",
     "verify": "Compare an artifact with its golden outputs on every device present.",
+    "bisect": "Find the step and the operator that make a compiled model wrong.",
     "bench": "Measure latency and throughput of an artifact.",
     "opt": "Run a pipeline of passes over MLIR text, as mlir-opt does.",
     "targets": "List the targets lemurc compiles for.",

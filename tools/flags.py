@@ -39,6 +39,55 @@ def common(function: F) -> F:
     return as_json(debug(function))
 
 
+_MODEL = (
+    click.option(
+        "--targets",
+        default="cpu",
+        show_default=True,
+        metavar="A,B",
+        help="What may be there at run time; `lemurc targets` lists them.",
+    ),
+    click.option(
+        "--input",
+        "inputs",
+        metavar="INPUT",
+        multiple=True,
+        help="An example input: 1x3x224x224xf32, @x.npy or name=@x.npy.",
+    ),
+    click.option(
+        "--dynamic",
+        metavar="DIM",
+        multiple=True,
+        help="A dimension that varies: 0.1=seq:1..512 (input.dim=name:min..max).",
+    ),
+    click.option(
+        "-O",
+        "opt_level",
+        type=click.IntRange(0, 3),
+        metavar="0..3",
+        default=2,
+        show_default=True,
+        help="How hard to optimise.",
+    ),
+    click.option(
+        "--model",
+        "model_factory",
+        metavar="FILE.py:NAME",
+        help="The function that builds the module a state dict belongs to.",
+    ),
+    click.option(
+        "--trust-pickle", is_flag=True, help="Unpickle MODEL, which runs any code that is in it."
+    ),
+)
+
+
+def model(function: F) -> F:
+    """What says which program MODEL is, and for what: shared by `compile` and `bisect`."""
+    for option in reversed(_MODEL):
+        function = option(function)
+    return function
+
+
 def devices(function: F) -> F:
     return click.option(
         "--device",

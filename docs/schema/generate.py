@@ -15,6 +15,7 @@ from typing import Any
 
 from lemurc.manifest import Manifest
 from lemurc.tools.bench import BenchResult
+from lemurc.tools.bisect import BisectResult
 from lemurc.tools.commands.compile import CompileSummary
 from lemurc.tools.devices import DevicesResult
 from lemurc.tools.doctor import DoctorResult
@@ -26,6 +27,7 @@ from lemurc.tools.verify import VerifyResult
 
 DOCUMENTS: dict[str, type] = {
     "bench.v1": BenchResult,
+    "bisect.v1": BisectResult,
     "compile.v1": CompileSummary,
     "devices.v1": DevicesResult,
     "doctor.v1": DoctorResult,

@@ -5,8 +5,9 @@
     y = session(x)
 
 Every verb of the command line is a call of the same name: `lemurc.run`, `lemurc.verify`,
-`lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.doctor`. Only the list of
-targets is `lemurc.tools.targets.targets()`, since `lemurc.targets` is the package of them.
+`lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.doctor`. Only
+the list of targets is `lemurc.tools.targets.targets()`, since `lemurc.targets` is the
+package of them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from lemurc.compiler import compile
     from lemurc.runtime.session import load
     from lemurc.tools.bench import bench
+    from lemurc.tools.bisect import bisect
     from lemurc.tools.devices import devices
     from lemurc.tools.doctor import doctor
     from lemurc.tools.inspect import inspect
@@ -28,6 +30,7 @@ __all__ = [
     "LemurcError",
     "__version__",
     "bench",
+    "bisect",
     "compile",
     "devices",
     "doctor",
@@ -39,6 +42,7 @@ __all__ = [
 
 _LAZY = {
     "bench": "lemurc.tools.bench",
+    "bisect": "lemurc.tools.bisect",
     "compile": "lemurc.compiler",
     "devices": "lemurc.tools.devices",
     "doctor": "lemurc.tools.doctor",

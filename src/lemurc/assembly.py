@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import lemurc
-from lemurc import code_failures
+from lemurc import code_failures, pass_limit
 from lemurc import manifest as mf
 from lemurc.draws import random_inputs
 from lemurc.errors import UnsupportedModelError
-from lemurc.lowering import FoldedParameters, IreeInput, LoweredStage, Response, TargetArch
+from lemurc.exchange import FoldedParameters, IreeInput, LoweredStage, Response, TargetArch
 from lemurc.options import CompileOptions
 from lemurc.verification import TOLERANCE
 
@@ -197,7 +197,8 @@ def _generate(
     """
     from lemurc.targets.compile import CompileFailure
 
-    modules = _compile(inputs, folder, options, remaining, careful=False)
+    tuned = pass_limit.allows(options.pass_limit, pass_limit.TUNING, options.opt_level)
+    modules = _compile(inputs, folder, options, remaining, careful=not tuned)
     failures = {
         key: result for key, result in modules.items() if isinstance(result, CompileFailure)
     }

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lemurc.lowering import LoweredStage
+    from lemurc.exchange import LoweredStage
     from lemurc.targets.compile import CompileFailure
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,6 @@ Nothing appears under the output's name before it has been verified.
 
 import dataclasses
 import difflib
-import json
 import os
 import secrets
 import shutil
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lemurc import assembly, lowering, manifest
+from lemurc import assembly, exchange, manifest, pass_limit
 from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UsageError, VerificationError
@@ -185,33 +184,34 @@ def _lower(
     folder: Path,
     options: CompileOptions,
     clock: _Clock,
-) -> lowering.Response:
+) -> exchange.Response:
     archs = [
-        lowering.TargetArch(request.target.name, arch)
+        exchange.TargetArch(request.target.name, arch)
         for request in requests
         for arch in request.archs
     ]
     if options.verify:
         archs = assembly.with_verification_arch(archs)
-    request = lowering.Request(
+    request = exchange.Request(
         sets,
         tuple(archs),
         options.opt_level,
         program.level,
         strict=options.strict,
+        pass_limit=options.pass_limit,
+        kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
         keep_ir=options.save_temps is not None,
     )
-    (folder / lowering.PROGRAM).write_bytes(program.mlir)
-    (folder / lowering.REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
+    exchange.write_request(folder, program.mlir, request)
     run_module(
         "lemurc.lowering",
         folder,
-        error_file=lowering.ERROR,
+        error_file=exchange.ERROR,
         time_limit=clock.remaining(),
         budget=options.budget_s,
         max_rss=options.max_rss,
     )
-    return lowering.read_response(folder)
+    return exchange.read_response(folder)
 
 
 def _not_compiled(build: assembly.Build) -> list[Verdict]:
@@ -224,5 +224,6 @@ def _refuse_mismatch(verdicts: list[Verdict]) -> None:
         raise VerificationError(
             "the compiled program differs from PyTorch eager\n"
             + "\n".join(f"  {verdict.target}: {verdict.detail}" for verdict in failed),
-            hint="no artifact was written; --tolerance accepts a stated error, --no-verify none",
+            hint="no artifact was written; `lemurc bisect` with the same arguments finds the "
+            "operator; --tolerance accepts a stated error, --no-verify any error",
         )

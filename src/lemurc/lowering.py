@@ -1,14 +1,12 @@
 """The child process that owns MLIR: `python -m lemurc.lowering FOLDER`.
 
 MLIR's pipelines can crash, hang or eat memory, so the compiler never runs them in the
-user's process. The parent writes a `Request` and the imported program into a folder; this
-process leaves there a `Response` with one IREE input per stage and target, or `error.json`.
+user's process. What the two tell each other is in exchange.py.
 
     program.mlirbc -> lower_torch -> optimize -> one partition per set of devices
                    -> one module per stage -> select-kernels, lower-to-iree per target
 """
 
-import dataclasses
 import hashlib
 import io
 import json
@@ -21,7 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 from lemurc.dumps import Dumps
 from lemurc.errors import InternalError, LemurcError, UnsupportedModelError, UsageError
+from lemurc.exchange import (
+    ERROR,
+    PASSES,
+    PROGRAM,
+    FoldedParameters,
+    FunctionFlow,
+    IreeInput,
+    LoweredStage,
+    Request,
+    Response,
+    TargetArch,
+    describe_error,
+    read_request,
+    write_response,
+)
 from lemurc.manifest import Cost, Device, Plan, Prediction, Step, TensorSpec
+from lemurc.pass_limit import count_optional, within
 
 if TYPE_CHECKING:
     from lemurc.passes.manager import Instruments
@@ -41,125 +55,17 @@ DTYPES = {
     "i1": "bool",
 }
 
-PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.json", "error.json"
-PASSES = "passes"
-
-
-@dataclass(frozen=True)
-class TargetArch:
-    """One architecture to compile for. `always` asks for every stage, whatever the plans
-    say: stages for absent devices are verified on the CPU. `stored` code goes into the
-    artifact."""
-
-    target: str
-    arch: str
-    always: bool = False
-    stored: bool = True
-
-
-@dataclass(frozen=True)
-class Request:
-    """`systems` are contents of the attribute `lemur.system`, in order of preference.
-
-    `level` is "torch" for a fresh import and "linalg" for MLIR the user wrote.
-    """
-
-    systems: tuple[dict[str, Any], ...]
-    archs: tuple[TargetArch, ...]
-    opt_level: int = 2
-    level: str = "torch"
-    strict: bool = False
-    keep_ir: bool = False
-    """Whether to write the IR after each pass into the folder `passes`."""
-
-
-@dataclass(frozen=True)
-class IreeInput:
-    """One stage for one architecture: a file of the folder, and what its flags depend on."""
-
-    target: str
-    arch: str
-    file: str
-    parameters: tuple[str, ...]
-    composites: dict[str, int]
-    wide_resources: bool
-    dynamic: bool = False
-    dynamic_batches: bool = False
-
-
-@dataclass(frozen=True)
-class LoweredStage:
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    cost: Cost
-    ops: dict[str, int]
-    ir: tuple[IreeInput, ...]
-    lines: dict[str, str] = field(default_factory=dict)
-    """The user's Python line of the first operation of each name and element type, such as
-    `math.erf f64`."""
-
-
-@dataclass(frozen=True)
-class FoldedParameters:
-    """A module to run once: `inputs` are weights, `outputs` the weights computed of them."""
-
-    ir: str
-    inputs: tuple[str, ...]
-    outputs: tuple[TensorSpec, ...]
-
-
-@dataclass(frozen=True)
-class FunctionFlow:
-    """Where the results of one entry point come from, in manifest references."""
-
-    results: tuple[str, ...]
-    state_updates: dict[str, str]
-    input_updates: dict[str, str]
-    check_flags: str = ""
-
-
-@dataclass(frozen=True)
-class Response:
-    functions: dict[str, FunctionFlow]
-    stages: dict[str, LoweredStage]
-    plans: tuple[Plan, ...]
-    parameters: FoldedParameters | None
-    notes: tuple[str, ...] = ()
-    illegal: dict[str, str] = field(default_factory=dict)
-    """Targets that cannot run the whole model by themselves, and why."""
-
 
 def main(folder: Path) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(name)s: %(message)s")
     logging.getLogger("lemurc").setLevel(logging.DEBUG)
     try:
-        raw = json.loads((folder / REQUEST).read_text())
-        raw["archs"] = tuple(TargetArch(**arch) for arch in raw["archs"])
-        raw["systems"] = tuple(raw["systems"])
-        response = lower(folder, Request(**raw))
+        response = lower(folder, read_request(folder))
     except LemurcError as error:
         (folder / ERROR).write_text(json.dumps(describe_error(error)))
         return error.exit_status
-    (folder / RESPONSE).write_text(json.dumps(dataclasses.asdict(response)))
+    write_response(folder, response)
     return 0
-
-
-def read_response(folder: Path) -> Response:
-    from lemurc.manifest import build
-
-    response = build(Response, json.loads((folder / RESPONSE).read_text()))
-    assert isinstance(response, Response)
-    return response
-
-
-def describe_error(error: LemurcError) -> dict[str, str]:
-    return {
-        "type": type(error).__name__,
-        "message": error.message,
-        "code": error.code,
-        "where": error.where,
-        "hint": error.hint,
-    }
 
 
 def lower(folder: Path, request: Request) -> Response:
@@ -176,8 +82,8 @@ def lower(folder: Path, request: Request) -> Response:
         module = ir.Module.parse((folder / PROGRAM).read_bytes())
         dumps.after("import", module.operation)
         if request.level == "torch":
-            run_pipeline(module, lower_torch(), watch)
-        module, stepped_down = _optimized(module, request.opt_level, watch, strict=request.strict)
+            run_pipeline(module, within(request.pass_limit, lower_torch()), watch)
+        module, stepped_down = _optimized(module, request, watch)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
         partitions, notes, illegal = _partitions(optimized, request, watch)
@@ -185,7 +91,7 @@ def lower(folder: Path, request: Request) -> Response:
         plans = tuple(_plan(partition, stages) for partition in partitions)
         needed = _targets_of(plans)
         lowered = {
-            name: _lower_stage(name, source, needed[name], request.archs, folder, dumps)
+            name: _lower_stage(name, source, needed[name], request, folder, dumps)
             for name, source in stages.sources.items()
         }
         functions = _flows(module)
@@ -194,7 +100,7 @@ def lower(folder: Path, request: Request) -> Response:
 
 
 def _optimized(
-    module: Any, level: int, watch: "Instruments | None" = None, *, strict: bool = False
+    module: Any, request: Request, watch: "Instruments | None" = None
 ) -> tuple[Any, list[str]]:
     """`module` at the highest level that works, and what was said on the way there.
 
@@ -205,14 +111,16 @@ def _optimized(
     from lemurc.passes import pipelines
     from lemurc.passes.manager import run_pipeline
 
+    level, limit = request.opt_level, request.pass_limit
+    already = count_optional(pipelines.lower_torch()) if request.level == "torch" else 0
     before = _bytecode(module.operation)
     notes: list[str] = []
     while True:
         try:
-            run_pipeline(module, pipelines.optimize(level), watch)
+            run_pipeline(module, within(limit, pipelines.optimize(level), already), watch)
             return module, notes
         except InternalError as error:
-            if level == 0 or strict:
+            if level == 0 or request.strict:
                 raise
             logger.debug("%s", error)
             failed = error.message.partition("\n")[0]
@@ -387,15 +295,15 @@ def _lower_stage(
     stage_name: str,
     source: _StageSource,
     targets: set[str],
-    archs: Sequence[TargetArch],
+    request: Request,
     folder: Path,
     dumps: Dumps,
 ) -> LoweredStage:
     from lemurc.targets.unpack_weights import packed_names
 
     inputs = []
-    wanted = [arch for arch in archs if arch.target in targets or arch.always]
-    stage = {arch: _lower_for(source, arch) for arch in wanted}
+    wanted = [arch for arch in request.archs if arch.target in targets or arch.always]
+    stage = {arch: _lower_for(source, arch, request) for arch in wanted}
     # Code without kernels reads the weights that kernels have packed: they are stored once.
     packed = {
         (arch.target, name.rpartition("@")[0]): name
@@ -407,7 +315,7 @@ def _lower_stage(
         logger.debug("lowering %s for %s:%s", stage_name, arch.target, arch.arch)
         names = [packed.get((arch.target, name)) for name in stage[arch].parameters]
         if shared := tuple(name for name in names if name is not None):
-            stage[arch] = _lower_for(source, arch, shared)
+            stage[arch] = _lower_for(source, arch, request, shared)
         lowered = stage[arch]
         name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
         (folder / name).write_bytes(lowered.bytecode)
@@ -431,13 +339,13 @@ def _lower_stage(
 
 
 def _lower_for(
-    source: _StageSource, arch: TargetArch, packed: tuple[str, ...] = ()
+    source: _StageSource, arch: TargetArch, request: Request, packed: tuple[str, ...] = ()
 ) -> "LoweredForIree":
     from lemurc.targets.lower_to_iree import lower_to_iree
     from lemurc.targets.registry import get
     from lemurc.targets.stage_passes import stage_passes
 
-    select = stage_passes(get(arch.target), arch.arch, packed)
+    select = stage_passes(get(arch.target), arch.arch, packed, kernels=request.kernels)
     return lower_to_iree(source.bytecode, select=select)
 
 

@@ -16,6 +16,7 @@ class CompileOptions:
 
     `inputs`, `dynamic` and `pins` are in the spelling of the command line:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
+    `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `max_rss` is in bytes, `budget_s` in seconds of wall time for the whole compilation.
     """
 
@@ -33,6 +34,7 @@ class CompileOptions:
     budget_s: float | None = None
     max_rss: int | None = None
     cache: bool = True
+    pass_limit: int | None = None
     save_temps: str | Path | None = None
     strict: bool = False
     progress: Progress | None = None

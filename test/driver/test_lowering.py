@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from torch_mlir import ir
 
-from lemurc import lowering
+from lemurc import exchange, lowering
 from lemurc.child import last_words, run_module
 from lemurc.dialects.context import new_context
 from lemurc.errors import InternalError
@@ -45,6 +45,10 @@ os.kill(os.getpid(), signal.SIGSEGV)
 """
 
 
+def request(level: int, *, strict: bool = False) -> exchange.Request:
+    return exchange.Request((), (), level, level="linalg", strict=strict)
+
+
 def failing_above(level: int) -> Any:
     return lambda asked: [Fails()] if asked > level else []
 
@@ -52,7 +56,7 @@ def failing_above(level: int) -> Any:
 def test_steps_down_to_the_level_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "optimize", failing_above(0))
     with new_context(), ir.Location.unknown():
-        module, notes = lowering._optimized(ir.Module.parse(TEXT), 2)
+        module, notes = lowering._optimized(ir.Module.parse(TEXT), request(2))
         assert "half.done" not in module.operation.attributes
     assert [note.split(",")[0] for note in notes] == [
         "optimisation level 2 failed",
@@ -67,13 +71,13 @@ def test_steps_down_to_the_level_that_works(monkeypatch: pytest.MonkeyPatch) -> 
 def test_under_strict_it_does_not_step_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "optimize", failing_above(0))
     with new_context(), ir.Location.unknown(), pytest.raises(PassError):
-        lowering._optimized(ir.Module.parse(TEXT), 2, strict=True)
+        lowering._optimized(ir.Module.parse(TEXT), request(2, strict=True))
 
 
 def test_a_failure_of_the_lowest_level_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "optimize", failing_above(-1))
     with new_context(), ir.Location.unknown(), pytest.raises(PassError) as caught:
-        lowering._optimized(ir.Module.parse(TEXT), 1)
+        lowering._optimized(ir.Module.parse(TEXT), request(1))
     assert isinstance(caught.value, InternalError)
     assert "lemurc opt" in caught.value.hint
 
@@ -110,11 +114,11 @@ def test_the_error_of_an_earlier_run_is_forgotten(tmp_path: Path) -> None:
 def test_the_ir_after_each_pass_is_kept(tmp_path: Path) -> None:
     (tmp_path / "passes").mkdir()
     (tmp_path / "passes" / "099-old.mlir").write_text("")
-    (tmp_path / lowering.PROGRAM).write_text(TEXT)
+    (tmp_path / exchange.PROGRAM).write_text(TEXT)
     device = get("cpu").system_device("cpu", ["x86-64-v3"])
-    archs = (lowering.TargetArch("cpu", "x86-64-v3"),)
+    archs = (exchange.TargetArch("cpu", "x86-64-v3"),)
     system = {"devices": [device], "pins": []}
-    lowering.lower(tmp_path, lowering.Request((system,), archs, level="linalg", keep_ir=True))
+    lowering.lower(tmp_path, exchange.Request((system,), archs, level="linalg", keep_ir=True))
     kept = sorted(path.name for path in (tmp_path / "passes").iterdir())
     assert [int(name[:3]) for name in kept] == list(range(len(kept)))
     assert kept[0] == "000-import.mlir"

@@ -21,28 +21,9 @@ from lemurc.verification import Verdict
 
 @click.command("compile")
 @click.argument("model")
-@click.option(
-    "--targets",
-    default="cpu",
-    show_default=True,
-    metavar="A,B",
-    help="What may be there at run time; `lemurc targets` lists them.",
-)
+@flags.model
 @click.option(
     "-o", "--output", metavar="FILE", help="The artifact [default: MODEL's name with .lemur]."
-)
-@click.option(
-    "--input",
-    "inputs",
-    metavar="INPUT",
-    multiple=True,
-    help="An example input: 1x3x224x224xf32, @x.npy or name=@x.npy.",
-)
-@click.option(
-    "--dynamic",
-    metavar="DIM",
-    multiple=True,
-    help="A dimension that varies: 0.1=seq:1..512 (input.dim=name:min..max).",
 )
 @click.option(
     "--pin",
@@ -53,24 +34,6 @@ from lemurc.verification import Verdict
 )
 @click.option(
     "--system", type=click.Path(), help="A file that describes the devices and links to plan for."
-)
-@click.option(
-    "-O",
-    "opt_level",
-    type=click.IntRange(0, 3),
-    metavar="0..3",
-    default=2,
-    show_default=True,
-    help="How hard to optimise.",
-)
-@click.option(
-    "--model",
-    "model_factory",
-    metavar="FILE.py:NAME",
-    help="The function that builds the module a state dict belongs to.",
-)
-@click.option(
-    "--trust-pickle", is_flag=True, help="Unpickle MODEL, which runs any code that is in it."
 )
 @click.option(
     "--verify/--no-verify",
@@ -108,6 +71,12 @@ from lemurc.verification import Verdict
 )
 @click.option(
     "--cache/--no-cache", default=True, help="Reuse stages compiled before [default: cache]."
+)
+@click.option(
+    "--pass-limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Run only the first N optional steps, as `lemurc bisect` says.",
 )
 @click.option(
     "--save-temps",

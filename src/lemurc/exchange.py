@@ -1,0 +1,139 @@
+"""What the compiler and its lowering process tell each other, as files of one folder.
+
+    program.mlirbc, request.json   ->   response.json, one file per stage and architecture
+                                        or error.json
+
+The same folder is what `--save-temps` keeps.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lemurc.errors import LemurcError
+from lemurc.manifest import Cost, Plan, TensorSpec, build
+
+PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.json", "error.json"
+PASSES = "passes"
+
+
+@dataclass(frozen=True)
+class TargetArch:
+    """One architecture to compile for. `always` asks for every stage, whatever the plans
+    say: stages for absent devices are verified on the CPU. `stored` code goes into the
+    artifact."""
+
+    target: str
+    arch: str
+    always: bool = False
+    stored: bool = True
+
+
+@dataclass(frozen=True)
+class Request:
+    """`systems` are contents of the attribute `lemur.system`, in order of preference.
+
+    `level` is "torch" for a fresh import and "linalg" for MLIR the user wrote.
+    """
+
+    systems: tuple[dict[str, Any], ...]
+    archs: tuple[TargetArch, ...]
+    opt_level: int = 2
+    level: str = "torch"
+    strict: bool = False
+    pass_limit: int | None = None
+    """How many optional passes may run, see pass_limit.py; None is no limit."""
+    kernels: bool = True
+    """Whether composites may become calls of our own kernels."""
+    keep_ir: bool = False
+    """Whether to write the IR after each pass into the folder `passes`."""
+
+
+@dataclass(frozen=True)
+class IreeInput:
+    """One stage for one architecture: a file of the folder, and what its flags depend on."""
+
+    target: str
+    arch: str
+    file: str
+    parameters: tuple[str, ...]
+    composites: dict[str, int]
+    wide_resources: bool
+    dynamic: bool = False
+    dynamic_batches: bool = False
+
+
+@dataclass(frozen=True)
+class LoweredStage:
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    cost: Cost
+    ops: dict[str, int]
+    ir: tuple[IreeInput, ...]
+    lines: dict[str, str] = field(default_factory=dict)
+    """The user's Python line of the first operation of each name and element type, such as
+    `math.erf f64`."""
+
+
+@dataclass(frozen=True)
+class FoldedParameters:
+    """A module to run once: `inputs` are weights, `outputs` the weights computed of them."""
+
+    ir: str
+    inputs: tuple[str, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class FunctionFlow:
+    """Where the results of one entry point come from, in manifest references."""
+
+    results: tuple[str, ...]
+    state_updates: dict[str, str]
+    input_updates: dict[str, str]
+    check_flags: str = ""
+
+
+@dataclass(frozen=True)
+class Response:
+    functions: dict[str, FunctionFlow]
+    stages: dict[str, LoweredStage]
+    plans: tuple[Plan, ...]
+    parameters: FoldedParameters | None
+    notes: tuple[str, ...] = ()
+    illegal: dict[str, str] = field(default_factory=dict)
+    """Targets that cannot run the whole model by themselves, and why."""
+
+
+def write_request(folder: Path, program: bytes, request: Request) -> None:
+    (folder / PROGRAM).write_bytes(program)
+    (folder / REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
+
+
+def read_request(folder: Path) -> Request:
+    raw = json.loads((folder / REQUEST).read_text())
+    raw["archs"] = tuple(TargetArch(**arch) for arch in raw["archs"])
+    raw["systems"] = tuple(raw["systems"])
+    return Request(**raw)
+
+
+def write_response(folder: Path, response: Response) -> None:
+    (folder / RESPONSE).write_text(json.dumps(dataclasses.asdict(response)))
+
+
+def read_response(folder: Path) -> Response:
+    response = build(Response, json.loads((folder / RESPONSE).read_text()))
+    assert isinstance(response, Response)
+    return response
+
+
+def describe_error(error: LemurcError) -> dict[str, str]:
+    return {
+        "type": type(error).__name__,
+        "message": error.message,
+        "code": error.code,
+        "where": error.where,
+        "hint": error.hint,
+    }
