@@ -42,7 +42,8 @@ from lemurc.verification import Verdict
     "--dynamic",
     metavar="DIM",
     multiple=True,
-    help="A dimension that varies: 0.1=seq:1..512 (input.dim=name:min..max).",
+    help="A dimension that varies: 0.1=seq:1..512 (input.dim=name:min..max); several between "
+    "commas, or repeat.",
 )
 @click.option(
     "--pin",
