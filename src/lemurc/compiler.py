@@ -24,7 +24,7 @@ from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UsageError, VerificationError
 from lemurc.options import CompileOptions
-from lemurc.systems import systems
+from lemurc.systems import asked, systems
 from lemurc.verification import Verdict
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ def _lower(
         tuple(archs),
         options.opt_level,
         program.level,
+        asked=asked(sets, options.system is not None),
         strict=options.strict,
         keep_ir=options.save_temps is not None,
     )

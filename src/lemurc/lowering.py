@@ -68,6 +68,8 @@ class Request:
     archs: tuple[TargetArch, ...]
     opt_level: int = 2
     level: str = "torch"
+    asked: tuple[str, ...] = ()
+    """Devices that the user named, by pins or a description of the system."""
     strict: bool = False
     keep_ir: bool = False
     """Whether to write the IR after each pass into the folder `passes`."""
@@ -136,6 +138,7 @@ def main(folder: Path) -> int:
         raw = json.loads((folder / REQUEST).read_text())
         raw["archs"] = tuple(TargetArch(**arch) for arch in raw["archs"])
         raw["systems"] = tuple(raw["systems"])
+        raw["asked"] = tuple(raw["asked"])
         response = lower(folder, Request(**raw))
     except LemurcError as error:
         (folder / ERROR).write_text(json.dumps(describe_error(error)))
@@ -182,7 +185,8 @@ def lower(folder: Path, request: Request) -> Response:
         optimized = _bytecode(module.operation)
         partitions, notes, illegal = _partitions(optimized, request, watch)
         stages = _Stages()
-        plans = tuple(_plan(partition, stages) for partition in partitions)
+        asked = frozenset(request.asked)
+        plans = tuple(_plan(partition, stages, asked) for partition in partitions)
         needed = _targets_of(plans)
         lowered = {
             name: _lower_stage(name, source, needed[name], request.archs, folder, dumps)
@@ -299,7 +303,7 @@ class _StageSource:
     lines: dict[str, str]
 
 
-def _plan(module: Any, stages: _Stages) -> Plan:
+def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
     """Read one partitioned module: which stage runs where, in order."""
     from lemurc.passes.graph import entries, symbol
     from lemurc.passes.predict import predict
@@ -319,7 +323,7 @@ def _plan(module: Any, stages: _Stages) -> Plan:
             targets[device] = _text(stage, "lemur.target")
             taken.append(Step(stages.add(_source(stage)), device))
         steps[symbol(entry)] = tuple(taken)
-    devices = tuple(Device(name, target) for name, target in sorted(targets.items()))
+    devices = tuple(Device(name, target, name in asked) for name, target in sorted(targets.items()))
     return Plan(devices, steps, predicted)
 
 

@@ -124,10 +124,15 @@ class Function:
 
 @dataclass(frozen=True)
 class Device:
-    """A device as a plan sees it: `name` is unique ("cpu:1"), `target` is its kind."""
+    """A device as a plan sees it: `name` is unique ("cpu:1"), `target` is its kind.
+
+    `asked` says that the user named it, by a pin or a description of the system: it is
+    used even where it is software.
+    """
 
     name: str
     target: str
+    asked: bool = False
 
 
 @dataclass(frozen=True)
