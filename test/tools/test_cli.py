@@ -44,6 +44,12 @@ def test_every_verb_has_help_json_and_an_example_free_of_errors(lemurc_cli: Any,
     assert ran.err == ""
 
 
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("opt", "targets")])
+def test_every_verb_has_a_python_call(verb: str) -> None:
+    assert verb in lemurc.__all__
+    assert callable(getattr(lemurc, verb))
+
+
 @pytest.mark.parametrize("kind", ERRORS)
 def test_exit_status_of_each_error(
     lemurc_cli: Any, monkeypatch: pytest.MonkeyPatch, kind: type[errors.LemurcError]
