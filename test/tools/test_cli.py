@@ -166,6 +166,22 @@ def test_transformers_is_quiet_unless_told_otherwise(monkeypatch: pytest.MonkeyP
     assert os.environ["TRANSFORMERS_VERBOSITY"] == "info"
 
 
+@pytest.mark.parametrize(("level", "lines"), [("warning", 2), ("error", 0)])
+def test_progress_without_a_terminal_is_a_line_a_phase(
+    lemurc_cli: Any, monkeypatch: pytest.MonkeyPatch, level: str, lines: int
+) -> None:
+    def compile(model: str, *, progress: Any, **_: Any) -> None:
+        progress("import", 0, 0, "")
+        for done in range(3):
+            progress("generate code", done, 3, f"s{done}")
+        raise errors.InputError("enough")
+
+    monkeypatch.setitem(vars(lemurc), "compile", compile)
+    ran = lemurc_cli("--log-level", level, "compile", "model.pt2")
+    assert ran.out == ""
+    assert ran.err.splitlines()[:-2] == ["import ...", "generate code ..."][:lines]
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     shell = f"{sys.executable} -P -c 'from lemurc.tools.cli import main; main()' targets --help | :"
     ran = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
