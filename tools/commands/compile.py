@@ -26,7 +26,8 @@ from lemurc.verification import Verdict
     default="cpu",
     show_default=True,
     metavar="A,B",
-    help="What may be there at run time; `lemurc targets` lists them.",
+    help="What may be there at run time; `lemurc targets` lists them and their architectures. "
+    "For vulkan the default is that of the GPU here, else the portable baseline.",
 )
 @click.option(
     "-o", "--output", metavar="FILE", help="The artifact [default: MODEL's name with .lemur]."
