@@ -29,13 +29,18 @@ BUILD_HINT = (
 """The way out for a file that holds weights alone."""
 
 _MLIR_BYTECODE = b"ML\xefR"
+_ZIP = b"PK\x03\x04"
 _HEAD = 4096
 
 
 def detect(path: Path, spelled: str) -> Format:
     """`spelled` is what the user wrote, for messages."""
     if not path.exists():
-        raise UsageError(f"there is no file or folder {spelled!r}", code="model-not-found")
+        raise UsageError(
+            f"there is no file or folder {spelled!r}",
+            code="model-not-found",
+            hint=f"paths are relative to {Path.cwd()}; a factory is written file.py:build",
+        )
     if path.is_dir():
         if (path / "config.json").is_file():
             return Format.HUGGING_FACE
@@ -48,6 +53,10 @@ def detect(path: Path, spelled: str) -> Format:
         return _detect_archive(path, spelled)
     with path.open("rb") as file:
         head = file.read(_HEAD)
+    if not head:
+        raise damaged(spelled, "it is empty")
+    if head.startswith(_ZIP):
+        raise damaged(spelled, "it is a zip archive whose end is missing")
     if head.startswith(_MLIR_BYTECODE):
         return Format.MLIR
     if head.startswith(b"\x80"):
@@ -57,6 +66,25 @@ def detect(path: Path, spelled: str) -> Format:
     if head[:1] == b"\x08" and head[1:2] < b"\x20" and head[2:3] in (b"\x12", b"\x3a", b"\x42"):
         return Format.ONNX
     return _detect_text(path, head, spelled)
+
+
+def refuse_damaged_archive(path: Path) -> None:
+    """UsageError when an entry of a zip archive is not what its checksum says."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except Exception as error:
+        raise damaged(str(path), str(error)) from error
+    if broken is not None:
+        raise damaged(str(path), f"its entry {broken!r} does not match its checksum")
+
+
+def damaged(spelled: str, why: str) -> UsageError:
+    return UsageError(
+        f"{spelled!r} is damaged: {why}",
+        code="damaged-file",
+        hint="copy it again from where it came from, or save it again",
+    )
 
 
 def _detect_archive(path: Path, spelled: str) -> Format:

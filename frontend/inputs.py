@@ -4,6 +4,7 @@
 --input ids=1x16xi64               for the keyword argument `ids`
 --input @image.npy                 an array from a file
 --dynamic 0.1=seq:1..512           dimension 1 of argument 0 is `seq`, 1 to 512
+--dynamic 0.0=n,0.1=seq:1..512     two of them
 --dynamic ids.1=seq                a dimension of a keyword argument
 """
 
@@ -87,7 +88,11 @@ def _from_file(name: str, text: str) -> torch.Tensor:
 
     path = Path(name)
     if not path.is_file():
-        raise UsageError(f"--input {text}: there is no file {name!r}", code="input-not-found")
+        raise UsageError(
+            f"--input {text}: there is no file {name!r}",
+            code="input-not-found",
+            hint=f"paths are relative to {Path.cwd()}",
+        )
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, OSError) as error:
@@ -100,20 +105,24 @@ def _from_file(name: str, text: str) -> torch.Tensor:
 
 
 def parse_dynamic(texts: list[str]) -> list[DynamicSize]:
+    """Each text holds one specification or several between commas."""
     sizes = []
-    for text in texts:
+    for text in (part.strip() for joined in texts for part in joined.split(",")):
         match = _DYNAMIC.fullmatch(text)
         if match is None:
             raise UsageError(
                 f"--dynamic {text} is not ARGUMENT.DIMENSION=NAME:MIN..MAX",
                 code="bad-dynamic-spec",
-                hint="for example 0.1=seq:1..512",
+                hint="for example 0.1=seq:1..512: dimension 1 of argument 0, or of an argument by "
+                "name, ids.1=seq; several go between commas",
             )
         argument = match["argument"]
         low, high = (int(match[key]) if match[key] else None for key in ("min", "max"))
         if low is not None and high is not None and low > high:
             raise UsageError(
-                f"--dynamic {text}: {low} is more than {high}", code="bad-dynamic-spec"
+                f"--dynamic {text}: {low} is more than {high}",
+                code="bad-dynamic-spec",
+                hint=f"write the smaller size first: {high}..{low}",
             )
         position = int(argument) if argument.isdigit() else argument
         sizes.append(DynamicSize(position, int(match["dimension"]), match["symbol"], low, high))

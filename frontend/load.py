@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lemurc.errors import UnsupportedModelError, UsageError
-from lemurc.frontend.formats import BUILD_HINT, Format, detect
+from lemurc.frontend.formats import BUILD_HINT, Format, detect, refuse_damaged_archive
 from lemurc.frontend.program import Program
 from lemurc.pytree import Tree
 
@@ -114,10 +114,7 @@ def _read(
     if format_ is Format.EXPORTED_PROGRAM:
         return _exported_program(path), (), {}
     if format_ is Format.TORCHSCRIPT:
-        import torch
-
-        script: Any = torch.jit.load(str(path), map_location="cpu")
-        return script, (), {}
+        return _torchscript(path), (), {}
     if format_ is Format.PICKLE:
         from lemurc.frontend.pickled import load_pickled
 
@@ -141,11 +138,28 @@ def _exported_program(path: Path) -> Any:
     try:
         return torch.export.load(path)
     except Exception as error:
+        refuse_damaged_archive(path)
         raise UnsupportedModelError(
             f"PyTorch {torch.__version__} cannot load the torch.export archive {str(path)!r}: "
             f"{str(error).splitlines()[0] if str(error) else type(error).__name__}",
             code="archive-unreadable",
             hint="export the model again with this version of PyTorch",
+        ) from error
+
+
+def _torchscript(path: Path) -> Any:
+    import torch
+
+    try:
+        load_script: Any = torch.jit.load
+        return load_script(str(path), map_location="cpu")
+    except Exception as error:
+        refuse_damaged_archive(path)
+        raise UnsupportedModelError(
+            f"PyTorch {torch.__version__} cannot load the TorchScript archive {str(path)!r}: "
+            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}",
+            code="torchscript",
+            hint="export the original PyTorch model with torch.export.save",
         ) from error
 
 
@@ -157,9 +171,11 @@ def _program(
     dynamic: list[str],
     name: str,
 ) -> Program:
+    from lemurc.frontend.examples import example_call
     from lemurc.frontend.torch_export import EntryPoint, program_from_torch
 
     if not isinstance(model, Mapping):
+        args, kwargs = example_call(model, args, kwargs)
         shapes = dynamic_shapes or _shapes(dynamic, model, args, kwargs)
         return program_from_torch({"main": EntryPoint(model, args, kwargs, shapes)}, name)
     if not model:
@@ -168,8 +184,9 @@ def _program(
     entry_points = {}
     for key, made in model.items():
         module, own_args, own_kwargs = _parts(made)
+        own_args, own_kwargs = example_call(module, own_args, own_kwargs)
         own = shapes.get(key) or _shapes(dynamic, module, own_args, own_kwargs)
-        entry_points[str(key)] = EntryPoint(module, tuple(own_args), own_kwargs, own)
+        entry_points[str(key)] = EntryPoint(module, own_args, own_kwargs, own)
     return program_from_torch(entry_points, name)
 
 

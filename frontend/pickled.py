@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from lemurc.errors import UnsupportedModelError, UsageError
-from lemurc.frontend.formats import BUILD_HINT
+from lemurc.frontend.formats import BUILD_HINT, damaged
 
 
 def load_pickled(path: Path, *, trust: bool) -> torch.nn.Module:
@@ -38,10 +38,8 @@ def read_data(path: Path) -> Any:
     except pickle.UnpicklingError:
         return None
     except Exception as error:
-        raise UsageError(
-            f"{str(path)!r} is damaged: {str(error).splitlines()[0] if str(error) else error!r}",
-            code="damaged-file",
-        ) from error
+        why = str(error).splitlines()[0] if str(error) else repr(error)
+        raise damaged(str(path), why) from error
 
 
 def _with_code(path: Path) -> Any:

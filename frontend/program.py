@@ -26,6 +26,7 @@ class Signature:
     in_tree: Tree
     out_tree: Tree
     argument_names: tuple[str, ...] = ()
+    argument_defaults: dict[str, Any] = field(default_factory=dict)
     input_updates: tuple[int, ...] = ()
     input_ranges: tuple[InputRange, ...] = ()
     checks: tuple[str, ...] = ()

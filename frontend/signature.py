@@ -1,6 +1,7 @@
 """The signature of an exported program: names, types, dynamic sizes, nesting."""
 
 import inspect
+import math
 from typing import Any
 
 import torch
@@ -55,6 +56,7 @@ def signature_of(program: ExportedProgram, module: Any = None) -> Signature:
         in_tree=in_tree,
         out_tree=out_tree,
         argument_names=argument_names(module),
+        argument_defaults=argument_defaults(module),
     )
 
 
@@ -194,3 +196,16 @@ def argument_names(module: Any) -> tuple[str, ...]:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(forward).parameters.values()
     return tuple(parameter.name for parameter in parameters if parameter.kind in positional)
+
+
+def argument_defaults(module: Any) -> dict[str, Any]:
+    """Parameters of `module.forward` whose default is a constant, and that constant."""
+    forward = getattr(module, "forward", None)
+    if forward is None or isinstance(module, torch.jit.ScriptModule):
+        return {}
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(forward).parameters.items()
+        if isinstance(parameter.default, pytree.CONSTANTS)
+        and (not isinstance(parameter.default, float) or math.isfinite(parameter.default))
+    }

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401  (makes NumPy know bfloat16 and float8 by name)
 import numpy as np
 
-from lemurc.errors import ArtifactError
+from lemurc.errors import ArtifactError, UsageError
 from lemurc.manifest import FORMAT_VERSION, Golden, Manifest, TensorFile, from_json
 from lemurc.runtime import integrity
 from lemurc.runtime.container import (
@@ -58,9 +58,17 @@ class Artifact:
     def open(cls, path: str | os.PathLike[str], *, check_weights: bool = True) -> "Artifact":
         """Map and verify `path`; every fault of the file is an ArtifactError.
 
+        What is no path at all is a UsageError.
+
         `check_weights=False` skips the hash of the weights alone, for files too large
         to read at every start.
         """
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise UsageError(
+                f"an artifact is opened by the path of its .lemur file, not by {path!r}",
+                code="no-artifact-path",
+                hint="lemurc.compile(...).path is one",
+            )
         path = Path(path)
         data = _map(path)
         ranges, document = _outline(path, data)

@@ -75,7 +75,8 @@ def choose(
 ) -> Choice:
     """The first plan whose devices are here, allowed by `wanted`, and not `excluded`.
 
-    Devices that are software come last unless `wanted` names them.
+    Devices that are software come last unless `wanted`, or a pin when it was compiled,
+    names them.
     """
     targets = tuple(dict.fromkeys(d.target for plan in manifest.plans for d in plan.devices))
     for name in wanted or ():
@@ -86,13 +87,14 @@ def choose(
                 hint=f"devices are called {', '.join(f'{target}:0' for target in DRIVERS)}",
             )
     found = inventory or discover(targets)
-    passed_over: list[str] = []
     slow = frozenset(
         name for name, text in found.descriptions.items() if is_software(text) and wanted is None
     )
-    for out in (excluded | slow, excluded) if slow else (excluded,):
+    passed_over: list[str] = []
+    for avoided in (slow, frozenset[str]()) if slow else (slow,):
+        passed_over = []  # what stood in the way only at first does so no longer
         for plan in manifest.plans:
-            bound, why = _bind(manifest, plan, found, wanted, out)
+            bound, why = _bind(manifest, plan, found, wanted, excluded, avoided)
             if bound is not None:
                 return Choice(plan, bound, tuple(passed_over))
             names = ", ".join(device.name for device in plan.devices)
@@ -127,8 +129,12 @@ def _bind(
     found: Inventory,
     wanted: Sequence[str] | None,
     excluded: frozenset[str],
+    avoided: frozenset[str],
 ) -> tuple[dict[str, str] | None, str]:
-    """The machine's device for each device of the plan, or None and why."""
+    """The machine's device for each device of the plan, or None and why.
+
+    None is `excluded`; one that is `avoided` only serves where the user asked for it.
+    """
     bound: dict[str, str] = {}
     ordinals: Counter[str] = Counter()
     for device in plan.devices:
@@ -137,13 +143,14 @@ def _bind(
         if not re.fullmatch(rf"{device.target}:\d+", preferred):
             preferred = f"{device.target}:{ordinals[device.target]}"
         ordinals[device.target] += 1
+        out = excluded if device.asked else excluded | avoided
         free = [
             name
             for name in _candidates(device.target, preferred, found, wanted)
-            if name not in bound.values() and name not in excluded
+            if name not in bound.values() and name not in out
         ]
         if not free:
-            return None, _why_not(device.target, preferred, found, wanted, excluded)
+            return None, _why_not(device.target, preferred, found, wanted, out)
         bound[device.name] = free[0]
     kinds = {device.name: device.target for device in plan.devices}
     for steps in plan.steps.values():

@@ -374,7 +374,11 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UsageError("this session is closed", code="session-closed")
+            raise UsageError(
+                "this session is closed",
+                code="session-closed",
+                hint="load the artifact again, or call before close() or the end of `with`",
+            )
         if self._process != os.getpid():
             raise UsageError(
                 "this session was loaded before the process forked, and its devices stayed "

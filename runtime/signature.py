@@ -8,7 +8,7 @@ import numpy as np
 
 from lemurc.errors import InputError
 from lemurc.manifest import Function, SymbolicDim, TensorSpec
-from lemurc.pytree import flatten
+from lemurc.pytree import CONSTANTS, flatten
 from lemurc.runtime.input_updates import check_writable
 from lemurc.runtime.input_values import check_values
 from lemurc.sizes import Linear, linear
@@ -49,7 +49,7 @@ class Signature:
         expected = len(self._positional)
         for position, value in enumerate(args[expected:], expected):
             name = names[position] if position < len(names) else ""
-            if name not in self._keywords:
+            if name not in self._keywords and name not in self.function.argument_defaults:
                 raise self._miscounted("too many positional arguments", len(args))
             self._give(rest, name, value, len(args))
         leaves: list[Any] = []
@@ -66,9 +66,24 @@ class Signature:
                 leaves += flatten(tree, rest.pop(name), name)
             elif tree["kind"] != "const":
                 raise self._miscounted(f"argument {name!r} is missing", len(args))
-        if rest:
-            raise self._miscounted(f"unexpected argument {next(iter(rest))!r}", len(args))
+        for name, value in rest.items():
+            if name not in self.function.argument_defaults:
+                raise self._miscounted(f"unexpected argument {name!r}", len(args))
+            self._check_default(name, value)
         return leaves
+
+    def _check_default(self, name: str, value: Any) -> None:
+        """An argument that the example call left out may be given, if only as its default."""
+        default = self.function.argument_defaults[name]
+        if type(value) is not type(default) or value != default:
+            got = repr(value) if isinstance(value, CONSTANTS) else f"a {type(value).__name__}"
+            raise InputError(
+                f"argument {name!r} is {got}, but the model was compiled without it, "
+                f"so with its default {default!r}",
+                code="constant-argument",
+                where=f"{self.name}()",
+                hint=f"compile again with {name!r} in the example call",
+            )
 
     def _give(self, given: dict[str, Any], name: str, value: Any, count: int) -> None:
         if name in given:

@@ -45,7 +45,8 @@ _MODEL = (
         default="cpu",
         show_default=True,
         metavar="A,B",
-        help="What may be there at run time; `lemurc targets` lists them.",
+        help="What may be there at run time; `lemurc targets` lists them with "
+        "their architectures; vulkan's default is that of the GPU here, else the baseline.",
     ),
     click.option(
         "--input",
@@ -58,7 +59,8 @@ _MODEL = (
         "--dynamic",
         metavar="DIM",
         multiple=True,
-        help="A dimension that varies: 0.1=seq:1..512 (input.dim=name:min..max).",
+        help="A dimension that varies: 0.1=seq:1..512 (input.dim=name:min..max); several between "
+        "commas, or repeat.",
     ),
     click.option(
         "-O",

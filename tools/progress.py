@@ -1,14 +1,17 @@
-"""Progress of a compilation on a terminal; silence anywhere else.
+"""Progress of a compilation, on stderr.
 
-The compiler calls back with (phase, done, total, detail). One line a phase shows what is
-being compiled and how long it has been at it, so that a slow step is never mistaken for a
-hang. Pipes, logs and CI get nothing: progress is not output.
+The compiler calls back with (phase, done, total, detail). On a terminal one bar a phase
+shows what is being compiled and how long it has been at it, so that a slow step is never
+mistaken for a hang. Pipes, logs and CI get one plain line when a phase begins;
+`--log-level error` leaves it out, `-v` adds one for each step.
 """
 
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from lemurc.tools.report import note
 
 Progress = Callable[[str, int, int, str], None]
 
@@ -19,7 +22,7 @@ log = logging.getLogger("lemurc.progress")
 def progress() -> Iterator[Progress]:
     """A callback for `lemurc.compile`; the bars go away when the block is left."""
     if not sys.stderr.isatty():
-        yield _log
+        yield _plain()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -45,5 +48,13 @@ def progress() -> Iterator[Progress]:
         yield show
 
 
-def _log(phase: str, done: int, total: int, detail: str) -> None:
-    log.info("%s %d/%d %s", phase, done, total, detail)
+def _plain() -> Progress:
+    begun: set[str] = set()
+
+    def show(phase: str, done: int, total: int, detail: str) -> None:
+        if phase not in begun and log.isEnabledFor(logging.WARNING):
+            note(f"{phase} ...")
+        begun.add(phase)
+        log.info("%s %d/%d %s", phase, done, total, detail)
+
+    return show

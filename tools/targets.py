@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TargetRow:
-    """`default` are the architectures compiled for when only the target is named."""
+    """`default` are the architectures compiled for when only the target is named; "host" is
+    that of this machine. `same_as` are further ones, by that whose code they run."""
 
     name: str
     aliases: tuple[str, ...]
@@ -13,6 +14,7 @@ class TargetRow:
     archs: tuple[str, ...]
     default: tuple[str, ...]
     illegal_types: tuple[str, ...]
+    same_as: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ def targets() -> TargetsResult:
                 archs=tuple(arch.name for arch in target.architectures),
                 default=target.default,
                 illegal_types=target.illegal_types,
+                same_as=dict(target.same_as),
             )
             for target in registered().values()
         )

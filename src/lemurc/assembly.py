@@ -100,6 +100,7 @@ def build(
             in_tree=signature.in_tree,
             out_tree=signature.out_tree,
             argument_names=signature.argument_names,
+            argument_defaults=signature.argument_defaults,
             state_updates=response.functions[name].state_updates,
             input_updates=response.functions[name].input_updates,
             input_ranges=signature.input_ranges,

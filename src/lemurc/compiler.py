@@ -23,7 +23,7 @@ from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UsageError, VerificationError
 from lemurc.options import CompileOptions
-from lemurc.systems import systems
+from lemurc.systems import asked, systems
 from lemurc.verification import Verdict
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ def _lower(
         tuple(archs),
         options.opt_level,
         program.level,
+        asked=asked(sets, options.system is not None),
         strict=options.strict,
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),

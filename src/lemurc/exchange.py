@@ -42,6 +42,8 @@ class Request:
     archs: tuple[TargetArch, ...]
     opt_level: int = 2
     level: str = "torch"
+    asked: tuple[str, ...] = ()
+    """Devices that the user named, by pins or a description of the system."""
     strict: bool = False
     pass_limit: int | None = None
     """How many optional passes may run, see pass_limit.py; None is no limit."""
@@ -116,6 +118,7 @@ def read_request(folder: Path) -> Request:
     raw = json.loads((folder / REQUEST).read_text())
     raw["archs"] = tuple(TargetArch(**arch) for arch in raw["archs"])
     raw["systems"] = tuple(raw["systems"])
+    raw["asked"] = tuple(raw["asked"])
     return Request(**raw)
 
 

@@ -88,7 +88,8 @@ def lower(folder: Path, request: Request) -> Response:
         optimized = _bytecode(module.operation)
         partitions, notes, illegal = _partitions(optimized, request, watch)
         stages = _Stages()
-        plans = tuple(_plan(partition, stages) for partition in partitions)
+        asked = frozenset(request.asked)
+        plans = tuple(_plan(partition, stages, asked) for partition in partitions)
         needed = _targets_of(plans)
         lowered = {
             name: _lower_stage(name, source, needed[name], request, folder, dumps)
@@ -207,7 +208,7 @@ class _StageSource:
     lines: dict[str, str]
 
 
-def _plan(module: Any, stages: _Stages) -> Plan:
+def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
     """Read one partitioned module: which stage runs where, in order."""
     from lemurc.passes.graph import entries, symbol
     from lemurc.passes.predict import predict
@@ -227,7 +228,7 @@ def _plan(module: Any, stages: _Stages) -> Plan:
             targets[device] = _text(stage, "lemur.target")
             taken.append(Step(stages.add(_source(stage)), device))
         steps[symbol(entry)] = tuple(taken)
-    devices = tuple(Device(name, target) for name, target in sorted(targets.items()))
+    devices = tuple(Device(name, target, name in asked) for name, target in sorted(targets.items()))
     return Plan(devices, steps, predicted)
 
 

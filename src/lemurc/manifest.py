@@ -104,7 +104,8 @@ class Function:
     """One entry point. `results` and `state_updates` name where each comes from.
 
     `argument_names` are the positional parameters of the model's `forward`, so that a
-    call may pass any of them by keyword. `in_tree` describes `(args, kwargs)`.
+    call may pass any of them by keyword; `argument_defaults` are the constants of those
+    that have one, so that a call may spell it out. `in_tree` describes `(args, kwargs)`.
     `input_updates` maps inputs the model changes in place, "2", to their new value.
     `check_flags` is the value with one boolean per message of `checks`, true where what
     the message says has happened: the call has no result then.
@@ -116,6 +117,7 @@ class Function:
     in_tree: dict[str, Any]
     out_tree: dict[str, Any]
     argument_names: tuple[str, ...] = ()
+    argument_defaults: dict[str, Any] = field(default_factory=dict)
     state_updates: dict[str, str] = field(default_factory=dict)
     input_updates: dict[str, str] = field(default_factory=dict)
     input_ranges: tuple[InputRange, ...] = ()
@@ -125,10 +127,15 @@ class Function:
 
 @dataclass(frozen=True)
 class Device:
-    """A device as a plan sees it: `name` is unique ("cpu:1"), `target` is its kind."""
+    """A device as a plan sees it: `name` is unique ("cpu:1"), `target` is its kind.
+
+    `asked` says that the user named it, by a pin or a description of the system: it is
+    used even where it is software.
+    """
 
     name: str
     target: str
+    asked: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from lemurc.errors import InputError
 Tree = dict[str, Any]
 LEAF: Tree = {"kind": "leaf"}
 NUMBER: Tree = {"kind": "number"}
-_CONSTANTS = (type(None), bool, int, float, str)
+CONSTANTS = (type(None), bool, int, float, str)
 
 
 def describe(value: Any, is_leaf: Any, *, is_number: Any = None) -> tuple[list[Any], Tree]:
@@ -41,7 +41,7 @@ def describe(value: Any, is_leaf: Any, *, is_number: Any = None) -> tuple[list[A
         if is_leaf(node):
             leaves.append(node)
             return NUMBER if is_number is not None and is_number(node) else LEAF
-        if isinstance(node, _CONSTANTS):
+        if isinstance(node, CONSTANTS):
             return {"kind": "const", "value": node}
         name = f"{type(node).__module__}:{type(node).__qualname__}"
         if (record := _as_record(node)) is not None:
@@ -68,8 +68,9 @@ def flatten(tree: Tree, value: Any, where: str = "argument") -> list[Any]:
     if kind == "const":
         expected = tree["value"]
         if type(value) is not type(expected) or (value != expected and value == value):
+            got = repr(value) if isinstance(value, CONSTANTS) else f"a {type(value).__name__}"
             raise InputError(
-                f"{where} is {value!r}, but the model was compiled for {expected!r}",
+                f"{where} is {got}, but the model was compiled for {expected!r}",
                 code="constant-argument",
                 hint="compile again with this value as the example argument",
             )

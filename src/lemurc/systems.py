@@ -45,6 +45,14 @@ def systems(
     return tuple(sets[:MOST_SETS])
 
 
+def asked(sets: Sequence[System], described: bool) -> tuple[str, ...]:
+    """The devices that the user named: pinned ones, and all of a description."""
+    names = {device for _, device in sets[0]["pins"]}
+    if described:
+        names |= {device["name"] for device in sets[0]["devices"]}
+    return tuple(sorted(names))
+
+
 def _parse_pin(pin: str) -> tuple[str, str]:
     pattern, equals, device = pin.rpartition("=")
     if not equals or not pattern or not device:

@@ -127,6 +127,22 @@ def test_a_target_that_cannot_hold_the_model(tmp_path: Path) -> None:
     assert "i64" in vulkan.detail
 
 
+def test_the_plan_says_which_devices_were_pinned(tmp_path: Path) -> None:
+    result = lemurc.compile(
+        torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Softmax(-1)),
+        (torch.ones(1, 4),),
+        targets="cpu:host,vulkan:baseline",
+        pins=("0=vulkan",),
+        output=tmp_path / "x.lemur",
+        verify=False,
+    )
+    asked = {device.name: device.asked for device in result.manifest.plans[0].devices}
+    assert asked["vulkan"] and not asked.get("cpu", False)
+    assert all(
+        not d.asked for plan in result.manifest.plans for d in plan.devices if d.name == "cpu"
+    )
+
+
 def test_an_absent_gpu_is_said_in_few_words(tmp_path: Path) -> None:
     result = lemurc.compile(
         torch.nn.Linear(4, 4), (torch.ones(1, 4),), targets="cuda", output=tmp_path / "x.lemur"

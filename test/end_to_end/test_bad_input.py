@@ -180,7 +180,7 @@ def test_warnings_about_the_users_lines_are_shown_and_no_other(folder: Path) -> 
 def test_pytorch_talks_to_nobody(folder: Path) -> None:
     """Its log and its half-made graph are not for users."""
     ran = cli(folder, "compile", "model.py:branching", "-o", "out.lemur")
-    assert ran.stderr.startswith("error: "), ran.stderr
+    assert ran.stderr.startswith("import ...\nerror: "), ran.stderr
     assert "torch.ops" not in ran.stderr
     assert "torch.ops" in cli(folder, "--debug", "compile", "model.py:branching").stderr
 

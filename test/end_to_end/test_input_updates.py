@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import lemurc
 from lemurc.errors import InputError
@@ -146,3 +146,24 @@ def test_verify_and_golden_outputs_take_no_harm(session: Session) -> None:
 
     checked = tools.verify(session.artifact.path, devices=["cpu"])
     assert checked.ok, checked
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(4))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, more: dict[str, Tensor]) -> Tensor:
+        return torch.softmax(q @ k.mT, -1) @ v + more["a"] - self.bias
+
+
+def test_examples_that_share_memory_are_different_inputs(tmp_path: Path) -> None:
+    """One tensor for several arguments, a view of it, and a weight of the model."""
+    model = Attention()
+    q = torch.randn(2, 3, 4)
+    args = (q, q, q.view(2, 3, 4), {"a": model.bias})
+    result = lemurc.compile(model, args, output=tmp_path / "x.lemur")
+    assert len(result.manifest.functions["main"].inputs) == 4
+    other = (*(torch.randn(2, 3, 4) for _ in range(3)), {"a": torch.randn(4)})
+    with lemurc.load(result.path) as session:
+        torch.testing.assert_close(session(*other), model(*other).detach())

@@ -1,5 +1,6 @@
 """Formats are told by content, and every refusal says what to do."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,33 @@ def test_hugging_face_code_is_not_run(tmp_path: Path) -> None:
     refused(UnsupportedModelError, "remote-code", tmp_path)
 
 
+def test_a_damaged_archive_is_called_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(Small(), (X,), strict=False), path)
+    whole = path.read_bytes()
+    for data in (b"", whole[: len(whole) // 2], whole[:200]):
+        path.write_bytes(data)
+        assert "again" in refused(UsageError, "damaged-file", path).hint
+    at = whole.index(b'"graph_module"')
+    path.write_bytes(whole[:at] + bytes(len(b'"graph_module"')) + whole[at + 14 :])
+    assert "checksum" in refused(UsageError, "damaged-file", path).message
+
+
+def test_a_damaged_torchscript_is_called_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    torch.jit.trace(Small(), X).save(str(path))
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        code = next(item for item in archive.infolist() if item.filename.endswith(".py"))
+    at = code.header_offset + 30 + len(code.filename) + code.compress_size // 2
+    path.write_bytes(whole[:at] + bytes(16) + whole[at + 16 :])
+    refused(UsageError, "damaged-file", path, inputs=["2x4xf32"])
+
+
 def test_other_files(tmp_path: Path) -> None:
-    refused(UsageError, "model-not-found", tmp_path / "missing.pt")
+    missing = refused(UsageError, "model-not-found", tmp_path / "missing.pt")
+    assert str(Path.cwd()) in missing.hint
+    refused(UsageError, "model-not-found", f"{tmp_path / 'missing.py'}:build")
     refused(UsageError, "not-a-model-folder", tmp_path)
     path = tmp_path / "file"
     path.write_bytes(b"\x00\x01\x02 nothing known")

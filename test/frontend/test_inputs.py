@@ -49,6 +49,22 @@ def test_dynamic_refusals(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_dynamic([text])
     assert caught.value.code == "bad-dynamic-spec"
+    assert caught.value.hint
+
+
+def test_several_dynamic_sizes_between_commas() -> None:
+    assert parse_dynamic(["0.0=n, 0.1=seq:1..512"]) == parse_dynamic(["0.0=n", "0.1=seq:1..512"])
+
+
+def test_numpy_arrays_are_example_inputs() -> None:
+    x = np.ones((5, 4), np.float32)
+    program = load(nn.Linear(4, 3), (x,), dynamic=["0.0=rows:1..64"])
+    assert program.functions["main"].inputs[0].shape == (SymbolicDim("rows", 1, 64), 4)
+    program = load({"a": (nn.Linear(4, 3), (), {"input": x})})
+    assert program.functions["a"].inputs[0].dtype == "float32"
+    with pytest.raises(UsageError) as caught:
+        load(nn.Linear(4, 3), (np.array(["text"]),))
+    assert caught.value.code == "example-dtype"
 
 
 def test_dynamic_by_position_and_by_name() -> None:

@@ -255,3 +255,15 @@ def test_a_failing_export_says_why() -> None:
     with pytest.raises(UnsupportedModelError) as caught:
         load(Branching(), torch.ones(2))
     assert caught.value.code == "export-failed"
+
+
+class Defaults(nn.Module):
+    def forward(
+        self, x: torch.Tensor, bias: torch.Tensor | None = None, scale: float = 2.0, *, n: int = 3
+    ) -> torch.Tensor:
+        return x * scale + n if bias is None else x + bias
+
+
+def test_defaults_of_arguments_are_known() -> None:
+    defaults = load(Defaults(), (torch.ones(2),)).functions["main"].argument_defaults
+    assert defaults == {"bias": None, "scale": 2.0, "n": 3}

@@ -105,6 +105,34 @@ def nested(lab, stage, edit_function):
     return lab.write("nested", {"s": add}, [{"s": "cpu:0"}], ["v0"], edit=edit)
 
 
+def test_an_argument_left_out_may_be_given_as_its_default(lab, stage, edit_function):
+    """As in `forward(self, x0, bias=None, scale=2.0)`, compiled with `x0` alone."""
+
+    def edit(manifest):
+        return edit_function(
+            manifest,
+            argument_names=("x0", "bias", "scale"),
+            argument_defaults={"bias": None, "scale": 2.0},
+        )
+
+    double = stage(("input:0",), ("v0",), "%r = arith.addf %a, %a : f32")
+    path = lab.write("defaults", {"s": double}, [{"s": "cpu:0"}], ["v0"], edit=edit)
+    with lemurc.load(path) as session:
+        for args, kwargs in [
+            ((X,), {}),
+            ((X, None), {}),
+            ((X, None, 2.0), {}),
+            ((X,), {"scale": 2.0, "bias": None}),
+        ]:
+            np.testing.assert_array_equal(session(*args, **kwargs), 2 * X)
+        assert "its default None" in refused(session, X, X).message
+        assert refused(session, X, scale=3.0).code == "constant-argument"
+        assert refused(session, X, scale=2).code == "constant-argument"
+        assert "too many" in refused(session, X, None, 2.0, None).message
+        assert "unexpected" in refused(session, X, other=None).message
+        assert "twice" in refused(session, X, None, bias=None).message
+
+
 def test_structures_and_keywords(nested):
     Pair = collections.namedtuple("Pair", "b a")
     with lemurc.load(nested) as session:

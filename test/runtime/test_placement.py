@@ -8,7 +8,7 @@ import pytest
 
 import lemurc
 from lemurc.errors import DeviceError
-from lemurc.manifest import Cost, Device, ModuleFile, Plan, Prediction, Step
+from lemurc.manifest import Cost, Device, Manifest, ModuleFile, Plan, Prediction, Stage, Step
 from lemurc.runtime import cpu_features, devices, placement, program, session
 from lemurc.runtime.artifact import Artifact, write
 from lemurc.runtime.devices import Inventory
@@ -69,6 +69,51 @@ def test_asking_for_the_cpu_is_no_surprise(preferring_cuda):
         warnings.simplefilter("error")
         with lemurc.load(preferring_cuda, devices=["cpu"]) as loaded:
             assert loaded.devices == ("cpu:0",)
+
+
+SOFTWARE = Inventory(
+    {"cpu": ("cpu:0",), "vulkan": ("vulkan:0",)}, {"vulkan:0": "llvmpipe (LLVM 15)"}, {}
+)
+
+
+def planned(*plans: tuple[Device, ...]) -> Manifest:
+    """One stage, on the first device of each plan."""
+    modules = (
+        ModuleFile("cpu", cpu_features.supported_archs()[0], "c"),
+        ModuleFile("vulkan", "baseline", "v"),
+    )
+    return Manifest(
+        model="net",
+        functions={},
+        stages={"s0": Stage((), ("v0",), Cost(), {}, modules)},
+        plans=tuple(
+            Plan(devices, {"main": (Step("s0", devices[0].name),)}, {}) for devices in plans
+        ),
+    )
+
+
+CPU, VULKAN = Device("cpu", "cpu"), Device("vulkan", "vulkan")
+
+
+def test_software_comes_last() -> None:
+    choice = placement.choose(planned((VULKAN,), (CPU,)), None, inventory=SOFTWARE)
+    assert choice.bound == {"cpu": "cpu:0"}
+    (reason,) = choice.passed_over
+    assert "vulkan:0 (llvmpipe (LLVM 15)) is software" in reason
+
+
+def test_software_that_the_user_pinned_comes_first() -> None:
+    pinned = dataclasses.replace(VULKAN, asked=True)
+    choice = placement.choose(planned((pinned, CPU), (CPU,)), None, inventory=SOFTWARE)
+    assert (choice.bound, choice.passed_over) == ({"vulkan": "vulkan:0", "cpu": "cpu:0"}, ())
+
+
+def test_no_warning_when_software_is_all_there_is() -> None:
+    choice = placement.choose(planned((VULKAN,)), None, inventory=SOFTWARE)
+    assert (choice.bound, choice.passed_over) == ({"vulkan": "vulkan:0"}, ())
+    cuda = Device("cuda", "cuda")
+    choice = placement.choose(planned((cuda,), (VULKAN,)), None, inventory=SOFTWARE)
+    assert choice.passed_over == ("the plan for cuda: cuda:0 is not here, only no cuda",)
 
 
 def test_no_device_at_all(preferring_cuda, no_cuda):

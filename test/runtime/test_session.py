@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lemurc
+from lemurc.errors import UsageError
 
 SCALE = "%r = arith.mulf %a, %b : f32"
 ADD = "%r = arith.addf %a, %b : f32"
@@ -128,6 +129,23 @@ def test_results_outlive_the_session_and_inputs_stay_as_they_are(adder):
         y += 0
         np.testing.assert_array_equal(y, X + np.arange(4))
     np.testing.assert_array_equal(x, X)
+
+
+@pytest.mark.parametrize("path", [None, "", 3])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(UsageError) as caught:
+        lemurc.load(path)
+    assert caught.value.code == "no-artifact-path"
+    assert repr(path) in caught.value.message
+
+
+def test_a_closed_session_says_what_to_do(adder):
+    with lemurc.load(adder) as session:
+        pass
+    with pytest.raises(UsageError) as caught:
+        session(X)
+    assert caught.value.code == "session-closed"
+    assert "load" in caught.value.hint
 
 
 def test_views_of_results_keep_their_memory(lab, stage):

@@ -44,6 +44,12 @@ def test_every_verb_has_help_json_and_an_example_free_of_errors(lemurc_cli: Any,
     assert ran.err == ""
 
 
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("opt", "targets")])
+def test_every_verb_has_a_python_call(verb: str) -> None:
+    assert verb in lemurc.__all__
+    assert callable(getattr(lemurc, verb))
+
+
 @pytest.mark.parametrize("kind", ERRORS)
 def test_exit_status_of_each_error(
     lemurc_cli: Any, monkeypatch: pytest.MonkeyPatch, kind: type[errors.LemurcError]
@@ -158,6 +164,22 @@ def test_transformers_is_quiet_unless_told_otherwise(monkeypatch: pytest.MonkeyP
     quiet.before_import()
     assert os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] == "1"
     assert os.environ["TRANSFORMERS_VERBOSITY"] == "info"
+
+
+@pytest.mark.parametrize(("level", "lines"), [("warning", 2), ("error", 0)])
+def test_progress_without_a_terminal_is_a_line_a_phase(
+    lemurc_cli: Any, monkeypatch: pytest.MonkeyPatch, level: str, lines: int
+) -> None:
+    def compile(model: str, *, progress: Any, **_: Any) -> None:
+        progress("import", 0, 0, "")
+        for done in range(3):
+            progress("generate code", done, 3, f"s{done}")
+        raise errors.InputError("enough")
+
+    monkeypatch.setitem(vars(lemurc), "compile", compile)
+    ran = lemurc_cli("--log-level", level, "compile", "model.pt2")
+    assert ran.out == ""
+    assert ran.err.splitlines()[:-2] == ["import ...", "generate code ..."][:lines]
 
 
 def test_a_closed_pipe_is_no_error() -> None:

@@ -178,7 +178,11 @@ def test_targets(lemurc_cli: Any) -> None:
     pytest.importorskip("lemurc.targets.registry", reason="the targets are a part of their own")
     names = [row["name"] for row in check(lemurc_cli("targets", "--json").json)["targets"]]
     assert {"cpu", "cuda", "rocm", "vulkan"} <= set(names)
-    assert "sm_80*" in lemurc_cli("targets").out
+    out = lemurc_cli("targets").out
+    assert "sm_80*" in out
+    assert "host*, baseline" in out
+    assert "cuda: sm_90, sm_90a, h100, h200, hopper" in out
+    assert "GPU here" in " ".join(lemurc_cli("compile", "--help").out.split())
 
 
 def test_doctor(lemurc_cli: Any, world: Any) -> None:

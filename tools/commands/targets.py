@@ -19,9 +19,18 @@ def command(as_json: bool) -> None:
     header = ["target", "driver", "architectures", "also called"]
     for line in columns([header, *(_row(row) for row in result.targets)]):
         click.echo(line)
-    click.echo("write --targets cpu,cuda or, with architectures, cpu:host,cuda:sm_80+sm_89")
+    for row in result.targets:
+        for code in dict.fromkeys(row.same_as.values()):
+            names = [name for name, other in row.same_as.items() if other == code]
+            click.echo(f"{row.name}: {', '.join(names)} run the code of {code}")
+    click.echo(
+        "* what is compiled for when only the target is named; host is what this machine has:"
+    )
+    click.echo("  for cpu its level of instructions, for vulkan its first GPU, else baseline")
+    click.echo("write --targets cpu,cuda or, with architectures, cpu:host,cuda:sm_80+sm_90")
 
 
 def _row(row: TargetRow) -> list[str]:
-    archs = [arch + "*" * (arch in row.default) for arch in row.archs]
+    names = [*(name for name in row.default if name not in row.archs), *row.archs]
+    archs = [name + "*" * (name in row.default) for name in names]
     return [row.name, row.driver, ", ".join(archs), ", ".join(row.aliases)]
