@@ -85,16 +85,23 @@ def test_what_iree_cannot_compile_is_said_with_the_users_line(tmp_path: Path) ->
     assert "%" not in caught.value.message
 
 
-@pytest.fixture
-def tuning_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse_tuning(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    """Has the compiler crash on every stage for `target` with anything but careful flags."""
     real = targets_compile.compile_jobs
 
     def compile_jobs(jobs: Any, **options: Any) -> list[Any]:
-        if set(CAREFUL_FLAGS) <= set(jobs[0].flags):
-            return real(jobs, **options)
-        return [CompileFailure(job, True, DIAGNOSTIC, "reproducer") for job in jobs]
+        made = real(jobs, **options)
+        for at, job in enumerate(jobs):
+            if job.target == target and not set(CAREFUL_FLAGS) <= set(job.flags):
+                made[at] = CompileFailure(job, True, DIAGNOSTIC, "reproducer")
+        return made
 
     monkeypatch.setattr(targets_compile, "compile_jobs", compile_jobs)
+
+
+@pytest.fixture
+def tuning_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_tuning(monkeypatch, "cpu")
 
 
 def test_a_step_down_is_noted(tmp_path: Path, tuning_refused: None) -> None:
@@ -112,6 +119,15 @@ def test_under_strict_a_step_down_is_an_error(tmp_path: Path, tuning_refused: No
         lemurc.compile(model, example, output=path, strict=True)
     assert caught.value.code == "stepped-down"
     assert not path.exists()
+
+
+def test_what_is_compiled_for_verification_alone_may_step_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_tuning(monkeypatch, "cpu")
+    model, example, path = Linear(4, 4), (torch.ones(1, 4),), tmp_path / "x.lemur"
+    result = lemurc.compile(model, example, targets="cuda", output=path, strict=True)
+    assert result.notes == []
 
 
 def test_a_target_that_cannot_hold_the_model(tmp_path: Path) -> None:
