@@ -23,6 +23,7 @@ PASSES = {
     "raise-patterns": "raise_patterns:RaisePatterns",
     "schedule": "schedule:Schedule",
     "simplify": "simplify:Simplify",
+    "trim-windows": "trim_windows:TrimWindows",
     "verify-lemur": "verify_lemur:VerifyLemur",
 }
 """Name -> module in `lemurc.passes` and class."""
