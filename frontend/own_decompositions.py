@@ -20,6 +20,7 @@ from lemurc.frontend.operators import (
     elementary,
     experts,
     integers,
+    pieces,
     pooling,
     quantizing,
     resampling,
@@ -27,6 +28,7 @@ from lemurc.frontend.operators import (
     searching,
     special_functions,
     sums,
+    truth,
 )
 
 _TOPICS = (
@@ -35,6 +37,7 @@ _TOPICS = (
     drawing,
     elementary,
     integers,
+    pieces,
     pooling,
     quantizing,
     resampling,
@@ -42,6 +45,7 @@ _TOPICS = (
     searching,
     special_functions,
     sums,
+    truth,
 )
 
 

@@ -13,6 +13,7 @@ from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
 from lemurc.passes.raise_patterns import RaisePatterns
 from lemurc.passes.thread_random_state import ThreadRandomState
+from lemurc.passes.trim_windows import TrimWindows
 
 
 def lower_torch() -> list[Pass | str]:
@@ -25,6 +26,7 @@ def lower_torch() -> list[Pass | str]:
         ThreadRandomState(),  # no globals, which stages could not share
         CollapseBatchMatmul(),  # before cleaning up: it leaves broadcasts of weights unread
         "func.func(canonicalize,cse)",
+        TrimWindows(),  # after it: the sizes of what was padded are constants now
         FoldConstantCasts(),  # no f64 that the model did not ask for
         FinishLowering(),  # refuse what torch-mlir got wrong without a word
     ]

@@ -24,6 +24,7 @@ PASSES = {
     "schedule": "schedule:Schedule",
     "simplify": "simplify:Simplify",
     "thread-random-state": "thread_random_state:ThreadRandomState",
+    "trim-windows": "trim_windows:TrimWindows",
     "verify-lemur": "verify_lemur:VerifyLemur",
 }
 """Name -> module in `lemurc.passes` and class."""

@@ -53,29 +53,125 @@ def cosh(x: torch.Tensor) -> torch.Tensor:
     return half + 0.25 / half
 
 
+_SIN = (
+    1.58962301576546568060e-10,
+    -2.50507477628578072866e-8,
+    2.75573136213857245213e-6,
+    -1.98412698295895385996e-4,
+    8.33333333332211858878e-3,
+    -1.66666666666666307295e-1,
+)
+_COS = (
+    -1.13585365213876817300e-11,
+    2.08757008419747316778e-9,
+    -2.75573141792967388112e-7,
+    2.48015872888517045348e-5,
+    -1.38888888888730564116e-3,
+    4.16666666666665929218e-2,
+)
+"""Moshier's polynomials for |x| <= pi / 4."""
+_QUARTER = (1.57079625129699707031, 7.54978941586159635335e-8, 5.39030252995776476554e-15)
+"""pi / 2 in parts whose multiples are exact."""
+
+
+def _sine(x: torch.Tensor, quarters: float) -> Any:
+    """sin(x + quarters pi / 2) in f64, which IREE lacks; to an ulp or two below 1e8."""
+    if x.dtype is not torch.float64:
+        return NotImplemented
+    turns = torch.round(x * (2 / math.pi))
+    rest = x
+    for part in _QUARTER:
+        rest = rest - turns * part
+    square = rest * rest
+    sine = rest + rest * square * polynomial(square, _SIN)
+    cosine = 1.0 - 0.5 * square + square * square * polynomial(square, _COS)
+    turns = turns + quarters
+    quadrant = turns - 4.0 * torch.floor(turns * 0.25)
+    odd = (quadrant == 1.0) | (quadrant == 3.0)
+    value = torch.where(odd, cosine, sine)
+    return torch.where(quadrant >= 2.0, -value, value)
+
+
+@computed_in_float
+def sin(x: torch.Tensor) -> Any:
+    return _sine(x, 0.0)
+
+
+@computed_in_float
+def cos(x: torch.Tensor) -> Any:
+    return _sine(x, 1.0)
+
+
 @computed_in_float
 def tan(x: torch.Tensor) -> torch.Tensor:
+    if x.dtype is torch.float64:
+        return sin(x) / cos(x)
     return torch.sin(x) / torch.cos(x)
 
 
 _ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
 """Moshier's polynomial of (atan(t) / t - 1) / t^2 in t^2, for |t| < tan(pi / 8)."""
+_ATAN_OVER = (
+    -8.750608600031904122785e-1,
+    -1.615753718733365076637e1,
+    -7.500855792314704667340e1,
+    -1.228866684490136173410e2,
+    -6.485021904942025371773e1,
+)
+_ATAN_UNDER = (
+    1.0,
+    2.485846490142306297962e1,
+    1.650270098316988542046e2,
+    4.328810604912902668951e2,
+    4.853903996359136964868e2,
+    1.945506571482613964425e2,
+)
+"""The same in f64, as a quotient."""
 
 
 @computed_in_float
-def atan(x: torch.Tensor) -> Any:
-    """To an ulp or two in f32, where IREE's is off by 40."""
-    if x.dtype is torch.float64:
-        return NotImplemented
+def atan(x: torch.Tensor) -> torch.Tensor:
+    """To an ulp or two, where IREE's is off by 40 in f32 and missing in f64."""
     size = torch.abs(x)
     large, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
     t = torch.where(middle, (size - 1.0) / (size + 1.0), size)
     t = torch.where(large, -1.0 / torch.where(large, size, 1.0), t)
     t = torch.where(torch.isinf(size), 0.0, t)
-    base = torch.where(large, math.pi / 2, torch.where(middle, math.pi / 4, 0.0))
+    base = torch.where(middle, math.pi / 4, torch.zeros_like(x))
+    base = torch.where(large, math.pi / 2, base)
     square = t * t
-    angle = base + (t + t * square * polynomial(square, _ATAN))
+    if x.dtype is torch.float64:
+        series = polynomial(square, _ATAN_OVER) / polynomial(square, _ATAN_UNDER)
+    else:
+        series = polynomial(square, _ATAN)
+    angle = base + (t + t * square * series)
     return torch.where(x < 0, -angle, torch.where(x == 0, x, angle))
+
+
+@computed_in_float
+def asin(x: torch.Tensor) -> Any:
+    if x.dtype is not torch.float64:
+        return NotImplemented
+    return atan2(x, torch.sqrt((1.0 - x) * (1.0 + x)))
+
+
+@computed_in_float
+def acos(x: torch.Tensor) -> Any:
+    if x.dtype is not torch.float64:
+        return NotImplemented
+    return atan2(torch.sqrt((1.0 - x) * (1.0 + x)), x)
+
+
+@computed_in_float
+def log10(x: torch.Tensor) -> torch.Tensor:
+    return torch.log(x) * (1 / math.log(10.0))
+
+
+@computed_in_float
+def log2(x: torch.Tensor) -> Any:
+    if x.dtype is not torch.float64:
+        return NotImplemented
+    return torch.log(x) * (1 / math.log(2.0))
 
 
 @computed_in_float
@@ -85,7 +181,7 @@ def atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     large, small = torch.maximum(tall, wide), torch.minimum(tall, wide)
     ratio = small / torch.where(large == 0, 1.0, large)
     ratio = torch.where(torch.isinf(small), 1.0, ratio)
-    angle = torch.atan(ratio)
+    angle = atan(ratio)
     angle = torch.where(tall > wide, math.pi / 2 - angle, angle)
     angle = torch.where(signbit(x), math.pi - angle, angle)
     return torch.where(signbit(y), -angle, angle)
@@ -111,6 +207,22 @@ def fmod(x: torch.Tensor, by: Any) -> torch.Tensor:
     size = torch.abs(by) if isinstance(by, torch.Tensor) else abs(by)
     rest = torch.remainder(torch.abs(x), size)
     return torch.where(x < 0, -rest, rest)
+
+
+def fmax(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The larger number; NaN only where both are."""
+    x, y = _promoted(x, y)
+    return torch.where(x != x, y, torch.where(y != y, x, torch.maximum(x, y)))
+
+
+def fmin(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x, y = _promoted(x, y)
+    return torch.where(x != x, y, torch.where(y != y, x, torch.minimum(x, y)))
+
+
+def _promoted(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    dtype = torch.result_type(x, y)
+    return x.to(dtype), y.to(dtype)
 
 
 def power_of_integers(base: Any, exponent: Any) -> torch.Tensor:
@@ -170,22 +282,30 @@ def lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 _aten = torch.ops.aten
 TABLE: Table = {
+    _aten.acos.default: acos,
+    _aten.asin.default: asin,
     _aten.atan.default: atan,
     _aten.atan2.default: atan2,
     _aten.atanh.default: atanh,
     _aten.copysign.Scalar: copysign,
     _aten.copysign.Tensor: copysign,
+    _aten.cos.default: cos,
     _aten.cosh.default: cosh,
+    _aten.fmax.default: fmax,
+    _aten.fmin.default: fmin,
     _aten.fmod.Scalar: fmod,
     _aten.fmod.Tensor: fmod,
     _aten.gcd.default: gcd,
     _aten.hypot.default: hypot,
     _aten.isfinite.default: isfinite,
     _aten.lcm.default: lcm,
+    _aten.log10.default: log10,
+    _aten.log2.default: log2,
     _aten.pow.Scalar: power_of_integers,
     _aten.pow.Tensor_Scalar: power_of_integers,
     _aten.pow.Tensor_Tensor: power_of_integers,
     _aten.signbit.default: signbit,
+    _aten.sin.default: sin,
     _aten.sinh.default: sinh,
     _aten.tan.default: tan,
 }

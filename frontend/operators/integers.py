@@ -100,6 +100,10 @@ def arange(start: Any, end: Any, step: Any = 1, **options: Any) -> torch.Tensor:
     return torch.arange(start, end, step, dtype=torch.int32).to(options["dtype"])
 
 
+def scalar_tensor(number: Any, *, dtype: torch.dtype, device: Any = None) -> torch.Tensor:
+    return torch.full((), number, dtype=dtype)
+
+
 _aten = torch.ops.aten
 TABLE: Table = {
     _aten.__lshift__.Tensor: shift_left,
@@ -110,7 +114,9 @@ TABLE: Table = {
     _aten.argmax.default: _with_places(torch.argmax, only_places=True),
     _aten.argmin.default: _with_places(torch.argmin, only_places=True),
     _aten.bincount.default: bincount,
+    _aten.bitwise_left_shift.Tensor_Scalar: _with_tensor(_aten.bitwise_left_shift.Tensor),
     _aten.bitwise_or.Scalar: _with_tensor(_aten.bitwise_or.Tensor),
+    _aten.bitwise_right_shift.Tensor_Scalar: _with_tensor(_aten.bitwise_right_shift.Tensor),
     _aten.bitwise_xor.Scalar: _with_tensor(_aten.bitwise_xor.Tensor),
     _aten.bmm.default: _in_32_bits(torch.bmm),
     _aten.div.Scalar_mode: divide,
@@ -127,4 +133,5 @@ TABLE: Table = {
     _aten.remainder.Scalar: _in_32_bits(torch.remainder, with_number=True),
     _aten.sort.default: _with_places(_aten.sort.default),
     _aten.topk.default: _with_places(_aten.topk.default),
+    torch.ops.prims.scalar_tensor.default: scalar_tensor,
 }

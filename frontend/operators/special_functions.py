@@ -1,6 +1,7 @@
 """Gamma, error and Bessel functions, in operators every target has."""
 
 import math
+from typing import Any
 
 import torch
 
@@ -139,6 +140,31 @@ def erfc(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x < 0, 2.0 - tail, tail)
 
 
+_ERF = tuple((-1.0) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(20, -1, -1))
+"""Taylor's series of erf(x) sqrt(pi) / (2 x) in x^2."""
+
+
+@computed_in_float
+def erf(x: torch.Tensor) -> Any:
+    """In f64, which IREE lacks."""
+    if x.dtype is not torch.float64:
+        return NotImplemented
+    z = torch.abs(x)
+    near = torch.clamp(z, max=1.0)
+    small = (2 / math.sqrt(math.pi)) * near * polynomial(near * near, _ERF)
+    value = torch.where(z < 1.0, small, 1.0 - torch.where(torch.isinf(z), 0.0, _tail(z)))
+    return torch.where(x < 0, -value, torch.where(x == 0, x, value))
+
+
+def gelu(x: torch.Tensor, *, approximate: str = "none") -> Any:
+    """In f64, where IREE has neither erf nor tanh."""
+    if x.dtype is not torch.float64:
+        return NotImplemented
+    if approximate == "tanh":
+        return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+    return 0.5 * x * (1.0 + erf(x * math.sqrt(0.5)))
+
+
 @computed_in_float
 def erfcx(x: torch.Tensor) -> torch.Tensor:
     """erfc(x) exp(x^2)."""
@@ -157,7 +183,7 @@ def erfinv(x: torch.Tensor) -> torch.Tensor:
     if x.dtype is torch.float64:
         for _ in range(3):
             error = torch.where(
-                torch.abs(y) < 1.0, torch.erf(y) - x, _sign(y) * (1.0 - torch.abs(x) - _tail(y))
+                torch.abs(y) < 1.0, erf(y) - x, _sign(y) * (1.0 - torch.abs(x) - _tail(y))
             )
             y = y - error * (math.sqrt(math.pi) / 2) * torch.exp(y * y)
     y = torch.where(torch.abs(x) == 1.0, x * math.inf, y)
@@ -211,8 +237,10 @@ def i1e(x: torch.Tensor) -> torch.Tensor:
 
 TABLE: Table = {
     torch.ops.aten.digamma.default: digamma,
+    torch.ops.aten.erf.default: erf,
     torch.ops.aten.erfc.default: erfc,
     torch.ops.aten.erfinv.default: erfinv,
+    torch.ops.aten.gelu.default: gelu,
     torch.ops.aten.i0.default: i0,
     torch.ops.aten.lgamma.default: lgamma,
     torch.ops.aten.special_erfcx.default: erfcx,

@@ -16,12 +16,14 @@ UNIT = torch.cat([torch.linspace(-1, 1, 401), 1 - torch.logspace(-6, -1, 30)]).d
 @pytest.mark.parametrize(
     ("operator", "x"),
     [
+        (aten.atan.default, WIDE),
         (aten.atanh.default, UNIT),
         (aten.cosh.default, WIDE),
         (aten.digamma.default, WIDE),
         (aten.erfc.default, WIDE),
         (aten.erfinv.default, UNIT),
         (aten.i0.default, WIDE),
+        (aten.log10.default, WIDE),
         (aten.lgamma.default, WIDE),
         (aten.sinh.default, WIDE),
         (aten.special_erfcx.default, WIDE),
@@ -52,6 +54,43 @@ def test_function(
     torch.testing.assert_close(
         mine.double()[tame], expected[tame], rtol=rtol, atol=atol, equal_nan=True
     )
+
+
+@pytest.mark.parametrize(
+    ("operator", "x"),
+    [
+        (aten.acos.default, UNIT),
+        (aten.asin.default, UNIT),
+        (aten.cos.default, 1000 * WIDE),
+        (aten.erf.default, WIDE),
+        (aten.gelu.default, WIDE),
+        (aten.log2.default, WIDE),
+        (aten.sin.default, 1000 * WIDE),
+    ],
+    ids=["acos", "asin", "cos", "erf", "gelu", "log2", "sin"],
+)
+def test_function_that_iree_lacks_in_f64(operator: torch._ops.OpOverload, x: torch.Tensor) -> None:
+    special = torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan], dtype=torch.float64)
+    x = torch.cat([x, special])
+    torch.testing.assert_close(
+        TABLE[operator](x), operator(x), rtol=1e-13, atol=1e-15, equal_nan=True
+    )
+    assert TABLE[operator](x.float()) is NotImplemented
+
+
+def test_gelu_with_tanh_in_f64() -> None:
+    mine = TABLE[aten.gelu.default](WIDE, approximate="tanh")
+    torch.testing.assert_close(
+        mine, torch.nn.functional.gelu(WIDE, approximate="tanh"), rtol=1e-12, atol=1e-15
+    )
+
+
+def test_the_larger_and_the_smaller_number() -> None:
+    x = torch.tensor([1.0, math.nan, 2.0, math.nan, -math.inf])
+    y = torch.tensor([math.nan, 1.0, 3.0, math.nan, math.nan], dtype=torch.float64)
+    for operator in (aten.fmax.default, aten.fmin.default):
+        mine = TABLE[operator](x, y)
+        torch.testing.assert_close(mine, operator(x, y), equal_nan=True, rtol=0, atol=0)
 
 
 def test_poles_and_zeros() -> None:
