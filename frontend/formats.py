@@ -20,7 +20,7 @@ class Format(Enum):
 
 _KNOWN = (
     "torch.export archives, TorchScript, pickled modules (with --trust-pickle), "
-    "Hugging Face folders, MLIR, and file.py:factory"
+    "Hugging Face folders, ONNX, MLIR, and file.py:factory"
 )
 BUILD_HINT = (
     "write a file with a function build() that makes the module, loads these weights and "

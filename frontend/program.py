@@ -36,13 +36,14 @@ class Program:
     """A model read in: functions over one store of weights and one of state.
 
     `mlir` is bytecode with one public function per entry of `functions`, at level
-    `torch` or, for MLIR given by the user, `linalg`; `level` says which. Arguments and
+    `torch`, `onnx` or, for MLIR given by the user, `linalg`; `level` says which. Arguments and
     results carry `lemur.input`, `lemur.param`, `lemur.state` and `lemur.output`,
     `lemur.state_update`, `lemur.input_update`, `lemur.checks`. `weights` holds parameters
     and the initial value of every name in `state`, without copies where the source allows.
     `reference` runs the user's own module in eager mode from the initial state, flat inputs
     to flat outputs followed by the inputs of `input_updates` as they are afterwards; None
-    where there is no eager model.
+    where there is no eager model. `reference_name` is what messages call it; `producer` says
+    what the model was made by.
     """
 
     name: str
@@ -53,3 +54,5 @@ class Program:
     reference: dict[str, Reference] | None = None
     examples: dict[str, list[Array]] = field(default_factory=dict)
     level: str = "torch"
+    reference_name: str = "PyTorch eager"
+    producer: dict[str, str] = field(default_factory=dict)

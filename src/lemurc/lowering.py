@@ -58,7 +58,7 @@ class TargetArch:
 class Request:
     """`systems` are contents of the attribute `lemur.system`, in order of preference.
 
-    `level` is "torch" for a fresh import and "linalg" for MLIR the user wrote.
+    `level` is "torch" or "onnx" for a fresh import, "linalg" for MLIR the user wrote.
     """
 
     systems: tuple[dict[str, Any], ...]
@@ -158,12 +158,15 @@ def lower(folder: Path, request: Request) -> Response:
     from torch_mlir import ir
 
     from lemurc.dialects.context import new_context
+    from lemurc.passes.convert_onnx import ConvertOnnx
     from lemurc.passes.lower_torch import lower_torch
     from lemurc.passes.manager import run_pipeline
 
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse((folder / PROGRAM).read_bytes())
-        if request.level == "torch":
+        if request.level == "onnx":
+            run_pipeline(module, [ConvertOnnx()])
+        if request.level in ("onnx", "torch"):
             run_pipeline(module, lower_torch())
         module, stepped_down = _optimized(module, request.opt_level)
         parameters = _take_parameter_function(module, folder)
