@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from lemurc.frontend.onnx.read import DTYPES, OnnxModel
+from lemurc.frontend.onnx.read import OnnxModel
 from lemurc.frontend.onnx.sizes import Analysis, Tensor
 from lemurc.frontend.program import Array
 
@@ -28,6 +28,9 @@ _CONSTANT_INPUTS = {
     "Upsample": (1,),
 }
 """Inputs that torch-mlir reads while it converts, whatever their type."""
+
+_RAW = ("float16", "bfloat16", "uint16")
+"""The importer takes typed data of all types but these."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +104,11 @@ def _is_constant(array: Array) -> bool:
 
 
 def _literal(name: str, array: Array) -> onnx.TensorProto:
-    """Typed data where the importer takes it: its folders do not read raw bytes."""
-    if DTYPES_TYPED.get(array.dtype.name):
+    """Typed data where the importer takes it: folding does not read raw bytes."""
+    if array.dtype.name not in _RAW:
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         return helper.make_tensor(name, kind, array.shape, array.reshape(-1).tolist())
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-
-
-DTYPES_TYPED = {
-    name: name not in ("float16", "bfloat16", "uint16") for name in DTYPES.values()
-}
 
 
 def _value_info(name: str, tensor: Tensor) -> onnx.ValueInfoProto:

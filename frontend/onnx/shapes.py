@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from lemurc.frontend.onnx.read import DTYPES, OnnxModel
+from lemurc.frontend.onnx.reference import evaluator
 from lemurc.frontend.program import Array
 
 SMALL = 4096
@@ -69,7 +69,7 @@ def evaluate(node: onnx.NodeProto, inputs: Mapping[str, Array], opset: int) -> l
         [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    results = ReferenceEvaluator(model).run(None, {name: inputs[name] for name in given})
+    results = evaluator(model).run(None, {name: inputs[name] for name in given})
     return [np.asarray(result) for result in results]
 
 
