@@ -3,6 +3,7 @@
     read -> declare sizes -> walk the graph at some of them -> fold, guard -> MLIR
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from lemurc.errors import UnsupportedModelError, UsageError
 from lemurc.frontend.onnx.graph import concrete
+from lemurc.frontend.onnx.guards import guard
 from lemurc.frontend.onnx.read import DTYPES, OnnxModel, read
 from lemurc.frontend.onnx.refusals import refuse_unsupported
 from lemurc.frontend.onnx.reference import onnx_reference
@@ -36,13 +38,16 @@ def load_onnx(
     symbols = declare(model, dynamic)
     given = _given(model, args, kwargs)
     analysis = analyse(model, symbols, example_sizes(model.inputs, given) if given else {})
-    graph = concrete(model, analysis)
-    mlir = to_mlir(graph, analysis, len(model.inputs), checks=False)
+    guarded = guard(concrete(model, analysis), len(model.inputs), model.opset)
+    checks = bool(guarded.messages)
+    signature = dataclasses.replace(
+        _signature(model, analysis), input_ranges=guarded.ranges, checks=guarded.messages
+    )
     return Program(
         name=path.stem,
-        mlir=mlir,
-        functions={"main": _signature(model, analysis)},
-        weights=graph.weights,
+        mlir=to_mlir(guarded.graph, analysis, len(model.inputs), checks=checks),
+        functions={"main": signature},
+        weights=guarded.graph.weights,
         reference={"main": onnx_reference(model)},
         examples={"main": given or _drawn(analysis, model)},
         level="onnx",

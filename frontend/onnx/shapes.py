@@ -7,6 +7,7 @@ nothing but sizes and small constants is computed right away. So shapes that a m
 computes from shapes are known, which inference over symbols leaves open.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -86,13 +87,12 @@ def _results(
     node: onnx.NodeProto, known: Mapping[str, Known], model: OnnxModel
 ) -> dict[str, Known]:
     given = {name: known[name] for name in node.input if name}
-    if node.op_type in ("Shape", "Size") and node.input[0]:
-        shape = {node.input[0]: np.empty(given[node.input[0]].shape, np.int8)}
-        values = evaluate(node, shape, model.opset)
-        return {node.output[0]: Known(onnx.TensorProto.INT64, values[0].shape, values[0])}
+    if node.op_type in ("Shape", "Size"):
+        numbers = _measured(node, given[node.input[0]].shape)
+        return {node.output[0]: Known(onnx.TensorProto.INT64, numbers.shape, numbers)}
     types = _types(node, given, model)
     wanted = [name for name in node.output if name]
-    sizes = [int(np.prod(types[name].shape, dtype=np.int64)) for name in wanted]
+    sizes = [math.prod(types[name].shape) for name in wanted]
     constant = all(item.value is not None for item in given.values())
     if not constant or node.op_type in _RANDOM or max(sizes, default=0) > SMALL:
         return types
@@ -106,6 +106,13 @@ def _results(
         name: Known(types[name].elements, value.shape, value)
         for name, value in zip(wanted, values, strict=True)
     }
+
+
+def _measured(node: onnx.NodeProto, shape: tuple[int, ...]) -> Array:
+    if node.op_type == "Size":
+        return np.asarray(math.prod(shape), np.int64)
+    given = {item.name: item.i for item in node.attribute}
+    return np.asarray(shape[given.get("start", 0) : given.get("end", len(shape))], np.int64)
 
 
 def _types(

@@ -20,8 +20,9 @@ from lemurc.frontend.program import Array
 from lemurc.manifest import SymbolicDim
 
 _CHOICES = 3
-_TRIES = 12
-_LARGEST_CHOICE = 31
+_SPREAD = 12
+_LARGE = 1_000_003
+"""Stands for sizes without a bound: tables that end somewhere show."""
 _DYNAMIC = re.compile(
     r"(?P<input>.+)\.(?P<axis>\d+)=(?P<symbol>[A-Za-z_]\w*)(?::(?P<min>\d+)\.\.(?P<max>\d+)?)?"
 )
@@ -59,9 +60,7 @@ class Analysis:
         numbers = [sizes[axis] for sizes in self.tensors[name].sizes]
         for symbol, dim in self.symbols.items():
             values = [choice[symbol] for choice in self.choices]
-            if values[0] == values[1]:
-                continue
-            factor, rest = divmod(numbers[0] - numbers[1], values[0] - values[1])
+            factor, rest = divmod(numbers[-2] - numbers[-1], values[-2] - values[-1])
             offset = numbers[0] - factor * values[0]
             pairs = zip(numbers, values, strict=True)
             if rest or factor < 1 or any(n != factor * v + offset for n, v in pairs):
@@ -136,71 +135,64 @@ def _bound(
 def analyse(
     model: OnnxModel, symbols: Mapping[str, SymbolicDim], example: Mapping[str, int]
 ) -> Analysis:
-    """`example` gives sizes of the example call; others are chosen."""
-    if not symbols:
-        return _merged(dict(symbols), [({}, _walk(model, {}))])
-    walks: list[tuple[dict[str, int], dict[str, Known]]] = []
-    if example:
-        choice = {name: example.get(name, 4) for name in symbols}
-        walks.append((choice, _walk(model, choice)))
+    """`example` gives sizes of the example call; else they are chosen.
+
+    Every choice must suit the model. Sizes are distinct where the ranges allow it, so that
+    two that have to agree do not do so by chance.
+    """
+    for name, size in example.items():
+        if name in symbols and not _allows(symbols[name], size):
+            raise UsageError(
+                f"the example call has {name} = {size}, outside its range",
+                code="example-mismatch",
+                hint="declare a range that holds it: --dynamic INPUT.DIMENSION=NAME:MIN..MAX",
+            )
     draw = random.Random(0)
-    failure: ShapesUnknown | None = None
-    for attempt in range(_TRIES):
-        if len(walks) >= _CHOICES:
-            break
-        choice = _chosen(symbols, draw, attempt)
-        try:
-            walks.append((choice, walk(model, choice)))
-        except ShapesUnknown as error:
-            failure = error
-    if len(walks) < _CHOICES:
-        assert failure is not None
-        raise _refused(failure, "of the sizes tried, few suit the model")
-    least = {name: dim.min for name, dim in symbols.items()}
-    try:
-        walks.append((least, walk(model, least)))
-    except ShapesUnknown as error:
-        spelled = ", ".join(f"{name} = {size}" for name, size in least.items())
-        raise _refused(error, f"not every size is possible: {spelled}") from error
+    choices = [{name: example[name] for name in symbols}] if example else []
+    choices += [_chosen(symbols, draw) for _ in range(_CHOICES)]
+    choices.append({name: dim.max or _LARGE + at for at, (name, dim) in enumerate(symbols.items())})
+    choices.append({name: dim.min for name, dim in symbols.items()})
+    if not symbols:
+        choices = [{}]
+    walks = [(choice, _walk(model, choice)) for choice in choices]
     return _merged(dict(symbols), walks)
+
+
+def _allows(dim: SymbolicDim, size: int) -> bool:
+    return dim.min <= size and (dim.max is None or size <= dim.max)
 
 
 def _walk(model: OnnxModel, sizes: Mapping[str, int]) -> dict[str, Known]:
     try:
         return walk(model, sizes)
     except ShapesUnknown as error:
+        where = f"{error.node.name} ({error.node.op_type})"
+        if sizes:
+            spelled = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            raise UnsupportedModelError(
+                f"the model does not suit every size it declares, such as {spelled}: "
+                f"{error.reason}",
+                code="onnx-sizes",
+                where=where,
+                hint="say which sizes there are with --dynamic INPUT.DIMENSION=NAME:MIN..MAX; "
+                "NAME:4..4 fixes one",
+            ) from error
         raise UnsupportedModelError(
             f"the shapes of the model cannot be inferred: {error.reason}",
             code="onnx-shapes",
-            where=f"{error.node.name} ({error.node.op_type})",
+            where=where,
             hint="results as long as their values say cannot be compiled from ONNX; otherwise "
             "the model is not valid: check it with onnx.checker.check_model",
         ) from error
 
 
-def _refused(error: ShapesUnknown, what: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"{what}: {error.reason}",
-        code="onnx-shapes",
-        where=f"{error.node.name} ({error.node.op_type})",
-        hint="say which sizes there are with --dynamic INPUT.DIMENSION=NAME:MIN..MAX; "
-        "NAME:4..4 fixes one",
-    )
-
-
-def _chosen(symbols: Mapping[str, SymbolicDim], draw: random.Random, attempt: int) -> dict[str, int]:
-    """Distinct sizes where the ranges allow it; later attempts are multiples of 32."""
-    step = 1 if attempt < _TRIES // 2 else 32
+def _chosen(symbols: Mapping[str, SymbolicDim], draw: random.Random) -> dict[str, int]:
     chosen: dict[str, int] = {}
     for name, dim in symbols.items():
-        low = max(dim.min, 2)
-        high = max(low, min(dim.max or low + _LARGEST_CHOICE, low + _LARGEST_CHOICE))
-        sizes = [n for n in range(low, high + 1) if n not in chosen.values()]
-        if step > 1:
-            top = dim.max or 32 * (len(symbols) + 4)
-            sizes = [n for n in range(32, top + 1, 32) if n >= dim.min] or sizes
-        largest = dim.min if dim.max is None else dim.max
-        chosen[name] = draw.choice(sizes or [max(dim.min, min(largest, high))])
+        low = max(dim.min, 2) if dim.max != 1 else 1
+        high = low + _SPREAD + len(symbols)
+        sizes = range(low, (high if dim.max is None else min(dim.max, high)) + 1)
+        chosen[name] = draw.choice([n for n in sizes if n not in chosen.values()] or sizes)
     return chosen
 
 
