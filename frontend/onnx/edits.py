@@ -17,6 +17,7 @@ class Edits:
 
     def __init__(self, proto: onnx.ModelProto, weights: dict[str, Array]) -> None:
         self.graph = proto.graph
+        self.opset = next(item.version for item in proto.opset_import if not item.domain)
         self.makers = {name: node for node in self.graph.node for name in node.output}
         self._types: dict[str, tuple[np.dtype[Any], Sizes]] = {}
         self._values: dict[str, Array] = dict(weights)
@@ -76,8 +77,8 @@ class Edits:
         self.graph.value_info.append(helper.make_tensor_value_info(name, elements, sizes))
         return name
 
-    def cast(self, name: str, like: str) -> str:
-        dtype = self.dtype(like)
+    def cast_to(self, name: str, dtype: Any) -> str:
+        dtype = np.dtype(dtype)
         if self.dtype(name) == dtype:
             return name
         to = int(helper.np_dtype_to_tensor_dtype(dtype))

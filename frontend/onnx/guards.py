@@ -131,7 +131,7 @@ class _Guards:
         wanted = np.asarray(axes if len(axes) > 1 else axes[0])
         at = self.edits.constant(wanted, dtype=np.int64)
         taken = self.edits.add("Gather", [sizes, at], np.int64, wanted.shape, axis=0)
-        return self.edits.cast(taken, like)
+        return self.edits.cast_to(taken, self.edits.dtype(like))
 
     def _clamped(self, node: onnx.NodeProto, indices: str, limit: str, reason: str) -> str:
         self._require_opset(node)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from lemurc.errors import UnsupportedModelError, UsageError
+from lemurc.frontend.onnx.broadcasts import refuse_unproven
 from lemurc.frontend.onnx.graph import concrete
 from lemurc.frontend.onnx.guards import guard
 from lemurc.frontend.onnx.read import DTYPES, OnnxModel, read
 from lemurc.frontend.onnx.refusals import refuse_unsupported
 from lemurc.frontend.onnx.reference import onnx_reference
+from lemurc.frontend.onnx.rewrites import rewrite
 from lemurc.frontend.onnx.sizes import Analysis, analyse, declare, example_sizes
 from lemurc.frontend.onnx.to_mlir import to_mlir
 from lemurc.frontend.program import Array, Program, Signature
@@ -38,7 +40,10 @@ def load_onnx(
     symbols = declare(model, dynamic)
     given = _given(model, args, kwargs)
     analysis = analyse(model, symbols, example_sizes(model.inputs, given) if given else {})
-    guarded = guard(concrete(model, analysis), len(model.inputs), model.opset)
+    graph = concrete(model, analysis)
+    refuse_unproven(graph.proto.graph.node, analysis)
+    rewrite(graph)
+    guarded = guard(graph, len(model.inputs), model.opset)
     checks = bool(guarded.messages)
     signature = dataclasses.replace(
         _signature(model, analysis), input_ranges=guarded.ranges, checks=guarded.messages

@@ -10,12 +10,13 @@ computes from shapes are known, which inference over symbols leaves open.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, inliner, numpy_helper
 
-from lemurc.frontend.onnx.read import DTYPES, OnnxModel
+from lemurc.frontend.onnx.read import DTYPES, OnnxModel, prepared
 from lemurc.frontend.onnx.reference import evaluator
 from lemurc.frontend.program import Array
 
@@ -136,7 +137,35 @@ def _types(
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()
         raise ShapesUnknown(node, reason[-1] if reason else type(error).__name__) from error
-    return {name: _known(node, name, inferred.get(name)) for name in node.output if name}
+    try:
+        return {name: _known(node, name, inferred.get(name)) for name in node.output if name}
+    except ShapesUnknown:
+        if not (schema.has_function or schema.has_context_dependent_function):
+            raise
+        return _types_by_body(node, given, model)
+
+
+def _types_by_body(
+    node: onnx.NodeProto, given: Mapping[str, Known], model: OnnxModel
+) -> dict[str, Known]:
+    """Some operators have no rule for shapes, but a body of others that do."""
+    kinds = {name: item.proto() for name, item in given.items()}
+    graph = helper.make_graph(
+        [node],
+        "node",
+        [helper.make_value_info(name, kind) for name, kind in kinds.items()],
+        [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+    )
+    alone = helper.make_model(graph, opset_imports=[helper.make_opsetid("", model.opset)])
+    body = inliner.inline_selected_functions(
+        alone, [("", node.op_type)], inline_schema_functions=True
+    )
+    if any(inner.op_type == node.op_type for inner in body.graph.node):
+        raise ShapesUnknown(node, "its shape is not known")
+    values = {name: item.value for name, item in given.items() if item.value is not None}
+    inlined = prepared(body, Path(node.name))
+    known = walk(OnnxModel(inlined.proto, inlined.data | values), {})
+    return {name: known[name] for name in node.output if name}
 
 
 def _known(node: onnx.NodeProto, name: str, kind: onnx.TypeProto | None) -> Known:
