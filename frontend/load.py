@@ -135,16 +135,11 @@ def _read(
         from lemurc.frontend.pickled import load_pickled
 
         return load_pickled(path, trust=trust_pickle), (), {}
-    if format_ is Format.SAFETENSORS:
-        raise UnsupportedModelError(
-            f"{str(path)!r} holds weights but not the model they belong to",
-            code="weights-only",
-            hint=BUILD_HINT,
-        )
+    assert format_ is Format.SAFETENSORS
     raise UnsupportedModelError(
-        f"{str(path)!r} is {format_.value}, which lemurc does not read yet",
-        code="format-not-supported",
-        hint="export the PyTorch model with torch.export.save instead",
+        f"{str(path)!r} holds weights but not the model they belong to",
+        code="weights-only",
+        hint=BUILD_HINT,
     )
 
 

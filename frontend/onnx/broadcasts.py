@@ -1,7 +1,7 @@
 """Sizes that meet in one operator are the same at every call, or constantly 1.
 
-    x[batch, 4] + y[1, 4]     allowed
-    x[m] + y[n]               refused: m = 1 would broadcast, and code for m = n reads past x
+x[batch, 4] + y[1, 4]     allowed
+x[m] + y[n]               refused: m = 1 would broadcast, and code for m = n reads past x
 """
 
 from collections.abc import Iterable

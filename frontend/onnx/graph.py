@@ -1,8 +1,8 @@
 """The graph that is imported: constants folded, every type known, weights as inputs.
 
-    Shape -> Gather -> Concat -> Reshape      Reshape with a constant, where sizes allow
-    initializer [1024, 1024]                  an input, marked as a parameter
-    initializer [2] of int64                  a constant: shapes, axes, repeats
+Shape -> Gather -> Concat -> Reshape      Reshape with a constant, where sizes allow
+initializer [1024, 1024]                  an input, marked as a parameter
+initializer [2] of int64                  a constant: shapes, axes, repeats
 """
 
 from collections.abc import Iterable

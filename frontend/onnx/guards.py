@@ -9,6 +9,7 @@ Indices that are constants are looked at here. ONNX counts negative indices from
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -51,7 +52,7 @@ def guard(graph: ConcreteGraph, inputs: int, opset: int) -> Guarded:
         nodes += [*edits.taken(), node]
     if found.flags:
         last = "Identity" if len(found.flags) == 1 else "Concat"
-        attributes = {"axis": 0} if last == "Concat" else {}
+        attributes: dict[str, Any] = {"axis": 0} if last == "Concat" else {}
         nodes.append(helper.make_node(last, found.flags, [FLAGS], FLAGS, **attributes))
         kind = helper.make_tensor_value_info(FLAGS, onnx.TensorProto.BOOL, [len(found.flags)])
         edits.graph.output.append(kind)

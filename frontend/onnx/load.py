@@ -1,6 +1,6 @@
 """ONNX files to a Program.
 
-    read -> declare sizes -> walk the graph at some of them -> fold, guard -> MLIR
+read -> declare sizes -> walk the graph at some of them -> fold, guard -> MLIR
 """
 
 import dataclasses
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.errors import UnsupportedModelError, UsageError
+from lemurc.errors import UsageError
 from lemurc.frontend.onnx.broadcasts import refuse_unproven
 from lemurc.frontend.onnx.graph import concrete
 from lemurc.frontend.onnx.guards import guard
 from lemurc.frontend.onnx.read import DTYPES, OnnxModel, read
-from lemurc.frontend.onnx.refusals import refuse_unsupported
 from lemurc.frontend.onnx.reference import onnx_reference
+from lemurc.frontend.onnx.refusals import refuse_unsupported
 from lemurc.frontend.onnx.rewrites import rewrite
 from lemurc.frontend.onnx.sizes import Analysis, analyse, declare, example_sizes
 from lemurc.frontend.onnx.to_mlir import to_mlir
@@ -136,7 +136,7 @@ def _drawn(analysis: Analysis, model: OnnxModel) -> list[Array]:
         tensor = analysis.tensors[value.name]
         shape, dtype = tensor.sizes[0], np.dtype(DTYPES[tensor.elements])
         if dtype.kind in "iub":
-            drawn = generator.integers(0, 2 if dtype == np.bool_ else _SMALL, shape)
+            drawn: Array = generator.integers(0, 2 if dtype == np.bool_ else _SMALL, shape)
         else:
             drawn = generator.standard_normal(shape)
         arrays.append(np.asarray(drawn).astype(dtype))

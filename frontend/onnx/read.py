@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401  (makes NumPy know bfloat16 by name)
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import external_data_helper, helper, inliner, numpy_helper
 
 from lemurc.errors import UnsupportedModelError, UsageError
@@ -124,7 +124,7 @@ def _array(tensor: onnx.TensorProto, path: Path, name: str = "") -> Array:
     if tensor.data_type not in DTYPES:
         raise UnsupportedModelError(
             f"{name!r} holds elements of type "
-            f"{onnx.TensorProto.DataType.Name(tensor.data_type)}, which are not compiled",  # type: ignore[arg-type]
+            f"{onnx.TensorProto.DataType.Name(tensor.data_type)}, which are not compiled",
             code="onnx-type",
             where=name,
             hint=f"types: {', '.join(DTYPES.values())}",

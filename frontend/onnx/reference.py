@@ -12,7 +12,7 @@ from lemurc.frontend.onnx.read import DTYPES, OnnxModel
 from lemurc.frontend.program import Array, Reference
 
 
-class GatherElements(OpRun):  # type: ignore[misc]
+class GatherElements(OpRun):
     """The evaluator's own refuses indices of another shape than the data's."""
 
     def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:

@@ -69,7 +69,7 @@ def _refuse_types(model: OnnxModel) -> None:
         if kind != "tensor_type":
             wrong.append(f"{value.name}: {kind or 'no type'}")
         elif tensor.elem_type not in DTYPES:
-            spelled = onnx.TensorProto.DataType.Name(tensor.elem_type)  # type: ignore[arg-type]
+            spelled = onnx.TensorProto.DataType.Name(tensor.elem_type)
             wrong.append(f"{value.name}: elements of type {spelled}")
         elif not tensor.HasField("shape") and value in model.inputs:
             wrong.append(f"{value.name}: no number of dimensions")

@@ -1,12 +1,12 @@
 """Operators that torch-mlir gets wrong or lacks, in others that it has right.
 
-    DequantizeLinear(x, s, z)     (float(int32(x) - z)) * s, s and z laid along the axis
-    QuantizeLinear(x, s, z)       clip(round(x / s) + z)
-    ConvInteger(x, w, a, b)       int32(Conv(double(x - a), double(w - b)))
-    MatMulInteger(x, w, a, b)     MatMul(int32(x) - a, int32(w) - b)
-    MatMul(x [n], w)              MatMul(x [1, n], w), squeezed
-    Cast(x : float) : unsigned    by way of int64          (else: 127 is the most of 8 bits)
-    LpNormalization(x)            where(norm == 0, 0, x / norm)
+DequantizeLinear(x, s, z)     (float(int32(x) - z)) * s, s and z laid along the axis
+QuantizeLinear(x, s, z)       clip(round(x / s) + z)
+ConvInteger(x, w, a, b)       int32(Conv(double(x - a), double(w - b)))
+MatMulInteger(x, w, a, b)     MatMul(int32(x) - a, int32(w) - b)
+MatMul(x [n], w)              MatMul(x [1, n], w), squeezed
+Cast(x : float) : unsigned    by way of int64          (else: 127 is the most of 8 bits)
+LpNormalization(x)            where(norm == 0, 0, x / norm)
 """
 
 from collections.abc import Callable
@@ -163,7 +163,8 @@ def _normalize(node: onnx.NodeProto, edits: Edits) -> str | None:
     axis = given.get("axis", -1) % len(shape)
     reduced = tuple(1 if at == axis else size for at, size in enumerate(shape))
     squared = given.get("p", 2) == 2
-    part = edits.add("Mul", [x, x], dtype, shape) if squared else edits.add("Abs", [x], dtype, shape)
+    kind = "Mul" if squared else "Abs"
+    part = edits.add(kind, [x, x] if squared else [x], dtype, shape)
     where = edits.constant(np.asarray([axis]), dtype=np.int64)
     norm = edits.add("ReduceSum", [part, where], dtype, reduced, keepdims=1)
     if squared:

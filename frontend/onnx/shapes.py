@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -116,10 +117,8 @@ def _measured(node: onnx.NodeProto, shape: tuple[int, ...]) -> Array:
     return np.asarray(shape[given.get("start", 0) : given.get("end", len(shape))], np.int64)
 
 
-def _types(
-    node: onnx.NodeProto, given: Mapping[str, Known], model: OnnxModel
-) -> dict[str, Known]:
-    schema = onnx.defs.get_schema(node.op_type, model.opset, "")
+def _types(node: onnx.NodeProto, given: Mapping[str, Known], model: OnnxModel) -> dict[str, Known]:
+    schema: Any = onnx.defs.get_schema(node.op_type, model.opset, "")
     data = {
         name: numpy_helper.from_array(np.ascontiguousarray(item.value).reshape(item.shape), name)
         for name, item in given.items()
@@ -173,7 +172,7 @@ def _known(node: onnx.NodeProto, name: str, kind: onnx.TypeProto | None) -> Know
         raise ShapesUnknown(node, f"the type of {name!r} is not known")
     tensor = kind.tensor_type
     if tensor.elem_type not in DTYPES:
-        spelled = onnx.TensorProto.DataType.Name(tensor.elem_type)  # type: ignore[arg-type]
+        spelled = onnx.TensorProto.DataType.Name(tensor.elem_type)
         raise ShapesUnknown(node, f"{name!r} holds elements of type {spelled}")
     dims = list(tensor.shape.dim)
     if not tensor.HasField("shape") or not all(dim.HasField("dim_value") for dim in dims):

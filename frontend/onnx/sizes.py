@@ -208,8 +208,7 @@ def _merged(
             )
         sizes = tuple(item.shape for item in found)
         shape = tuple(
-            numbers[0] if len(set(numbers)) == 1 else None
-            for numbers in zip(*sizes, strict=True)
+            numbers[0] if len(set(numbers)) == 1 else None for numbers in zip(*sizes, strict=True)
         )
         same = all(_equal(item.value, first.value) for item in found)
         tensors[name] = Tensor(first.elements, shape, sizes, first.value if same else None)

@@ -37,8 +37,7 @@ def to_mlir(graph: ConcreteGraph, analysis: Analysis, inputs: int, checks: bool)
     function = importer._p
     with context:
         arguments = [
-            _input(index, graph.proto.graph.input[index].name, analysis)
-            for index in range(inputs)
+            _input(index, graph.proto.graph.input[index].name, analysis) for index in range(inputs)
         ]
         arguments += [{"lemur.param": ir.StringAttr.get(name)} for name in graph.weights]
         outputs = len(graph.proto.graph.output) - checks
