@@ -46,7 +46,7 @@ lit: $(STAMPS)/test ## FileCheck tests of the dialect, the passes and the target
 	$(BIN)/lit -sv $(LIT_ARGS) lit_tests
 
 pytest: $(STAMPS)/test ## Everything else, packaging and end-to-end tests included.
-	$(BIN)/pytest -n 2 --dist loadfile -m "not alone and not cases" $(PYTEST_ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not alone and not cases and not nodes" $(PYTEST_ARGS)
 	$(BIN)/pytest -m alone $(PYTEST_ARGS)
 
 bench: $(STAMPS)/bench ## Time three models side by side with ONNX Runtime, eager and plain IREE.
