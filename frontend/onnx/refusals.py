@@ -68,6 +68,8 @@ def _reason(node: onnx.NodeProto, opset: int) -> str:
         return f"gone since opset {schema.since_version}"
     if node.op_type in _KINDS:
         return _KINDS[node.op_type]
+    if node.op_type == "Pad" and any(item.s == b"wrap" for item in node.attribute):
+        return "mode wrap"
     if node.op_type.startswith(("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")):
         return "a sequence or optional value"
     return ""
