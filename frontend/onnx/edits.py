@@ -12,6 +12,11 @@ from lemurc.frontend.program import Array
 Sizes = tuple[int | None, ...]
 
 
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """The attributes of `node` that are given, as Python values."""
+    return {item.name: helper.get_attribute_value(item) for item in node.attribute}
+
+
 class Edits:
     """Nodes and constants made so far; what is made carries its type like all else."""
 

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper
 
 from lemurc.errors import UnsupportedModelError
-from lemurc.frontend.onnx.edits import Edits
+from lemurc.frontend.onnx.edits import Edits, attributes
 from lemurc.frontend.onnx.graph import ConcreteGraph
 from lemurc.frontend.onnx.value_ranges import ValueRanges, origin
 from lemurc.manifest import InputRange
@@ -52,8 +52,8 @@ def guard(graph: ConcreteGraph, inputs: int, opset: int) -> Guarded:
         nodes += [*edits.taken(), node]
     if found.flags:
         last = "Identity" if len(found.flags) == 1 else "Concat"
-        attributes: dict[str, Any] = {"axis": 0} if last == "Concat" else {}
-        nodes.append(helper.make_node(last, found.flags, [FLAGS], FLAGS, **attributes))
+        axis: dict[str, Any] = {"axis": 0} if last == "Concat" else {}
+        nodes.append(helper.make_node(last, found.flags, [FLAGS], FLAGS, **axis))
         kind = helper.make_tensor_value_info(FLAGS, onnx.TensorProto.BOOL, [len(found.flags)])
         edits.graph.output.append(kind)
     del edits.graph.node[:]
@@ -207,7 +207,7 @@ class _Guards:
 
 def _axes(node: onnx.NodeProto, edits: Edits) -> Iterator[int]:
     """The dimensions of the table that the indices count, one for each component."""
-    given = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    given = attributes(node)
     rank = len(edits.shape(node.input[0]))
     if node.op_type in _BY_COMPONENT:
         batches, components = given.get("batch_dims", 0), edits.shape(node.input[1])[-1]

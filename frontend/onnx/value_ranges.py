@@ -1,9 +1,9 @@
 """How small and how large the integers of an ONNX tensor can be."""
 
 import numpy as np
-from onnx import helper
+import onnx
 
-from lemurc.frontend.onnx.edits import Edits
+from lemurc.frontend.onnx.edits import Edits, attributes
 
 Range = tuple[int | None, int | None]
 
@@ -55,19 +55,18 @@ class ValueRanges:
         if kind in ("Concat", "Where"):
             return _union([self.of(item, depth) for item in inputs[kind == "Where" :]])
         if kind in ("ArgMax", "ArgMin"):
-            return self._below_size(inputs[0], node.attribute)
+            return self._below_size(node, default=0)
         if kind == "TopK" and name == node.output[1]:
-            return self._below_size(inputs[0], node.attribute, default=-1)
+            return self._below_size(node, default=-1)
         if kind in ("Add", "Sub"):
             return self._sum(inputs, kind, depth)
         if kind == "Clip":
             return self._clipped(list(node.input), depth)
         return UNKNOWN
 
-    def _below_size(self, name: str, attributes: object, default: int = 0) -> Range:
-        given = {item.name: helper.get_attribute_value(item) for item in attributes}  # type: ignore[attr-defined]
-        sizes = self._edits.shape(name)
-        size = sizes[given.get("axis", default)] if sizes else 1
+    def _below_size(self, node: onnx.NodeProto, default: int) -> Range:
+        sizes = self._edits.shape(node.input[0])
+        size = sizes[attributes(node).get("axis", default)] if sizes else 1
         return (0, None) if size is None else (0, max(size - 1, 0))
 
     def _sum(self, inputs: list[str], kind: str, depth: int) -> Range:
