@@ -18,7 +18,8 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 
 class Edits:
-    """Nodes and constants made so far; what is made carries its type like all else."""
+    """Nodes and constants made so far; what is made carries its type like all else, and the
+    name `place` of the node it is made for."""
 
     def __init__(self, proto: onnx.ModelProto, weights: dict[str, Array]) -> None:
         self.graph = proto.graph
@@ -28,6 +29,7 @@ class Edits:
         self._values: dict[str, Array] = dict(weights)
         self._new: list[onnx.NodeProto] = []
         self._made = 0
+        self.place = ""
         for value in (*self.graph.input, *self.graph.value_info, *self.graph.output):
             kind = value.type.tensor_type
             sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim)
@@ -74,7 +76,7 @@ class Edits:
 
     def add(self, kind: str, inputs: list[str], dtype: Any, sizes: Sizes, **attributes: Any) -> str:
         name = self._fresh(kind.lower())
-        node = helper.make_node(kind, inputs, [name], name, **attributes)
+        node = helper.make_node(kind, inputs, [name], self.place, **attributes)
         self._new.append(node)
         self.makers[name] = node
         self._types[name] = np.dtype(dtype), sizes

@@ -45,6 +45,7 @@ def guard(graph: ConcreteGraph, inputs: int, opset: int) -> Guarded:
     found = _Guards(edits, ValueRanges(edits), [v.name for v in edits.graph.input[:inputs]], opset)
     nodes = []
     for node in edits.graph.node:
+        edits.place = node.name
         if node.op_type in _ALONG_AXIS or node.op_type in _BY_COMPONENT:
             found.lookup(node)
         elif node.op_type in _DIVISIONS and edits.dtype(node.output[0]).kind in "iu":

@@ -14,7 +14,7 @@ from lemurc.errors import UsageError
 from lemurc.frontend.onnx.broadcasts import refuse_unproven
 from lemurc.frontend.onnx.graph import concrete
 from lemurc.frontend.onnx.guards import guard
-from lemurc.frontend.onnx.read import DTYPES, OnnxModel, read
+from lemurc.frontend.onnx.read import DTYPES, OnnxModel, read, upgraded
 from lemurc.frontend.onnx.reference import onnx_reference
 from lemurc.frontend.onnx.refusals import refuse_unsupported
 from lemurc.frontend.onnx.rewrites import rewrite
@@ -35,8 +35,9 @@ def load_onnx(
 
     One result is returned as it is, several as a tuple in the order of the graph.
     """
-    model = read(path)
-    refuse_unsupported(model)
+    original = read(path)
+    refuse_unsupported(original)
+    model = upgraded(original)
     symbols = declare(model, dynamic)
     given = _given(model, args, kwargs)
     analysis = analyse(model, symbols, example_sizes(model.inputs, given) if given else {})
@@ -53,11 +54,11 @@ def load_onnx(
         mlir=to_mlir(guarded.graph, analysis, len(model.inputs), checks=checks),
         functions={"main": signature},
         weights=guarded.graph.weights,
-        reference={"main": onnx_reference(model)},
+        reference={"main": onnx_reference(original)},
         examples={"main": given or _drawn(analysis, model)},
         level="onnx",
         reference_name="ONNX's reference evaluator",
-        producer={"onnx": f"opset {model.opset}, {_producer(model)}"},
+        producer={"onnx": f"opset {original.opset}, {_producer(original)}"},
     )
 
 

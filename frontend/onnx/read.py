@@ -12,7 +12,7 @@ import ml_dtypes  # noqa: F401  (makes NumPy know bfloat16 by name)
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import external_data_helper, helper, inliner, numpy_helper
+from onnx import external_data_helper, helper, inliner, numpy_helper, version_converter
 
 from lemurc.errors import UnsupportedModelError, UsageError
 from lemurc.frontend.program import Array
@@ -38,6 +38,7 @@ DTYPES: dict[int, str] = {
 """Element types of ONNX that are compiled, as NumPy spells them."""
 
 DOMAINS = ("", "ai.onnx")
+UPGRADED_OPSET = 13
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,25 @@ def prepared(proto: onnx.ModelProto, path: Path) -> OnnxModel:
         node.name = node.name or f"{node.op_type}_{number}"
         node.domain = "" if node.domain in DOMAINS else node.domain
     return OnnxModel(proto, data)
+
+
+def upgraded(model: OnnxModel) -> OnnxModel:
+    """`model` in an opset whose operators take axes and bounds as inputs, where ONNX can."""
+    if model.opset >= UPGRADED_OPSET:
+        return model
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model.proto)
+    listed = {value.name for value in proto.graph.input}
+    for name, array in model.data.items():
+        if name not in listed:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            proto.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+    try:
+        converted = version_converter.convert_version(proto, UPGRADED_OPSET)
+    except (RuntimeError, version_converter.ConvertError):
+        return model
+    again = prepared(converted, Path(proto.graph.name))
+    return OnnxModel(again.proto, model.data | again.data)
 
 
 def _take_initializers(graph: onnx.GraphProto, path: Path) -> dict[str, Array]:

@@ -28,6 +28,7 @@ def rewrite(graph: ConcreteGraph) -> None:
     edits = Edits(graph.proto, graph.weights)
     nodes: list[onnx.NodeProto] = []
     for node in edits.graph.node:
+        edits.place = node.name
         made = _REWRITES.get(node.op_type)
         result = made(node, edits) if made else None
         nodes += edits.taken()

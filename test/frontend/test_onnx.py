@@ -258,3 +258,17 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
     onnx.save(model, path)
     x = np.asarray([1, 2], np.float32)
     np.testing.assert_array_equal(answer(load(path), x)[0], x + x)
+
+
+def test_old_opsets_are_upgraded(tmp_path: Path) -> None:
+    """Their squeezes have axes as attributes, and their clips have bounds."""
+    nodes = [
+        helper.make_node("Clip", ["x"], ["low"], min=0.0, max=6.0),
+        helper.make_node("Squeeze", ["low"], ["y"], axes=[1]),
+    ]
+    inputs, outputs = [value("x", [3, 1])], [value("y", [3])]
+    program = load(save(tmp_path / "m.onnx", nodes, inputs, outputs, opset=9))
+    assert program.producer["onnx"].startswith("opset 9")
+    assert program.functions["main"].outputs[0].shape == (3,)
+    x = np.asarray([[-1], [2], [9]], np.float32)
+    np.testing.assert_array_equal(answer(program, x)[0], [0, 2, 6])
