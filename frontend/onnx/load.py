@@ -14,7 +14,7 @@ from lemurc.errors import UsageError
 from lemurc.frontend.onnx.broadcasts import refuse_unproven
 from lemurc.frontend.onnx.graph import concrete
 from lemurc.frontend.onnx.guards import guard
-from lemurc.frontend.onnx.read import DTYPES, OnnxModel, read, upgraded
+from lemurc.frontend.onnx.read import DTYPES, OnnxModel, expanded, read, upgraded
 from lemurc.frontend.onnx.reference import onnx_reference
 from lemurc.frontend.onnx.refusals import refuse_unsupported
 from lemurc.frontend.onnx.rewrites import rewrite
@@ -37,7 +37,7 @@ def load_onnx(
     """
     original = read(path)
     refuse_unsupported(original)
-    model = upgraded(original)
+    model = expanded(upgraded(original))
     symbols = declare(model, dynamic)
     given = _given(model, args, kwargs)
     analysis = analyse(model, symbols, example_sizes(model.inputs, given) if given else {})

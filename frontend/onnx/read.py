@@ -39,6 +39,16 @@ DTYPES: dict[int, str] = {
 
 DOMAINS = ("", "ai.onnx")
 UPGRADED_OPSET = 13
+_EXPANDED = (
+    "AffineGrid",
+    "CenterCropPad",
+    "Attention",
+    "MeanVarianceNormalization",
+    "RMSNormalization",
+    "RotaryEmbedding",
+    "SwiGLU",
+    "Swish",
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,43 @@ def upgraded(model: OnnxModel) -> OnnxModel:
     """`model` in an opset whose operators take axes and bounds as inputs, where ONNX can."""
     if model.opset >= UPGRADED_OPSET:
         return model
+    try:
+        converted = version_converter.convert_version(_with_all_inputs(model), UPGRADED_OPSET)
+    except (RuntimeError, version_converter.ConvertError):
+        return model
+    again = prepared(converted, Path(model.proto.graph.name))
+    return OnnxModel(again.proto, model.data | again.data)
+
+
+def expanded(model: OnnxModel) -> OnnxModel:
+    """`model` with the operators that torch-mlir lacks replaced by their definitions."""
+    used = {node.op_type for node in model.proto.graph.node}
+    wanted = [name for name in _EXPANDED if name in used]
+    if not wanted:
+        return model
+    again = by_definition(_with_all_inputs(model), wanted, model.opset)
+    return OnnxModel(again.proto, model.data | again.data)
+
+
+def by_definition(proto: onnx.ModelProto, names: list[str], opset: int) -> OnnxModel:
+    """`proto` with the standard's own bodies for the operators of these names."""
+    for node in proto.graph.node:
+        if node.op_type in names:
+            given = {attribute.name for attribute in node.attribute}
+            schema = onnx.defs.get_schema(node.op_type, opset, "")
+            # the inliner leaves attributes out that are not given
+            node.attribute.extend(
+                attribute.default_value
+                for name, attribute in schema.attributes.items()
+                if name not in given and attribute.default_value.type
+            )
+    wanted = [("", name) for name in names]
+    body = inliner.inline_selected_functions(proto, wanted, inline_schema_functions=True)
+    return prepared(body, Path(proto.graph.name))
+
+
+def _with_all_inputs(model: OnnxModel) -> onnx.ModelProto:
+    """The initializers as inputs, so that their types are known."""
     proto = onnx.ModelProto()
     proto.CopyFrom(model.proto)
     listed = {value.name for value in proto.graph.input}
@@ -101,12 +148,7 @@ def upgraded(model: OnnxModel) -> OnnxModel:
         if name not in listed:
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)
             proto.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
-    try:
-        converted = version_converter.convert_version(proto, UPGRADED_OPSET)
-    except (RuntimeError, version_converter.ConvertError):
-        return model
-    again = prepared(converted, Path(proto.graph.name))
-    return OnnxModel(again.proto, model.data | again.data)
+    return proto
 
 
 def _take_initializers(graph: onnx.GraphProto, path: Path) -> dict[str, Array]:

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from lemurc.errors import UnsupportedModelError
 from lemurc.frontend.onnx.edits import Edits, attributes
 from lemurc.frontend.onnx.graph import ConcreteGraph
 from lemurc.frontend.onnx.quantised import QUANTISED
@@ -65,6 +66,24 @@ def _cast(node: onnx.NodeProto, edits: Edits) -> str | None:
     return edits.cast_to(edits.cast_to(node.input[0], np.int64), target)
 
 
+def _refuse_fractional_corners(node: onnx.NodeProto, edits: Edits) -> str | None:
+    """ONNX aligns to the corner of a size that need not be whole, torch-mlir to a whole one."""
+    mode = attributes(node).get("coordinate_transformation_mode", b"half_pixel")
+    scales = edits.value(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if mode != b"align_corners" or scales is None or not scales.size:
+        return None
+    sizes = edits.shape(node.input[0])[-scales.size :]
+    for size, scale in zip(sizes, scales.tolist(), strict=True):
+        if scale != 1 and (size is None or size * scale != round(size * scale)):
+            raise UnsupportedModelError(
+                f"a resize by {scale} that aligns corners to a size that is not whole",
+                code="unsupported-ops",
+                where=node.name,
+                hint="export it with sizes in place of scales, or another coordinate mode",
+            )
+    return None
+
+
 def _normalize(node: onnx.NodeProto, edits: Edits) -> str | None:
     if edits.opset < _AXES_AS_INPUT:
         return None
@@ -87,6 +106,7 @@ def _normalize(node: onnx.NodeProto, edits: Edits) -> str | None:
 
 _REWRITES: dict[str, Callable[[onnx.NodeProto, Edits], str | None]] = {
     "Cast": _cast,
+    "Resize": _refuse_fractional_corners,
     "LpNormalization": _normalize,
     "MatMul": _multiply_vectors,
     **QUANTISED,

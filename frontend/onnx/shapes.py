@@ -10,14 +10,13 @@ computes from shapes are known, which inference over symbols leaves open.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, inliner, numpy_helper
+from onnx import helper, numpy_helper
 
-from lemurc.frontend.onnx.read import DTYPES, OnnxModel, prepared
+from lemurc.frontend.onnx.read import DTYPES, OnnxModel, by_definition
 from lemurc.frontend.onnx.reference import evaluator
 from lemurc.frontend.program import Array
 
@@ -156,14 +155,11 @@ def _types_by_body(
         [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
     )
     alone = helper.make_model(graph, opset_imports=[helper.make_opsetid("", model.opset)])
-    body = inliner.inline_selected_functions(
-        alone, [("", node.op_type)], inline_schema_functions=True
-    )
-    if any(inner.op_type == node.op_type for inner in body.graph.node):
+    body = by_definition(alone, [node.op_type], model.opset)
+    if any(inner.op_type == node.op_type for inner in body.proto.graph.node):
         raise ShapesUnknown(node, "its shape is not known")
     values = {name: item.value for name, item in given.items() if item.value is not None}
-    inlined = prepared(body, Path(node.name))
-    known = walk(OnnxModel(inlined.proto, inlined.data | values), {})
+    known = walk(OnnxModel(body.proto, body.data | values), {})
     return {name: known[name] for name in node.output if name}
 
 
