@@ -8,6 +8,7 @@ each operator is converted alone, with the constants it reads, to find those to 
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,24 +33,35 @@ class ConvertOnnx(Pass):
     name: ClassVar[str] = "convert-onnx"
 
     def run(self, module: ir.Operation) -> None:
+        before = module.clone()
         try:
             PassManager.parse(_STEPS).run(module)
         except ir.MLIRError as error:
-            refused = _refused(module)
+            refused = _refused(before)
             if refused is None:
                 raise
             raise refused from error
+        if any(_operators(module)):
+            refused = _refused(before)
+            assert refused is not None
+            raise refused
+
+
+def _operators(module: ir.Operation) -> Iterator[tuple[str, ir.Operation, ir.Operation]]:
+    """The operators of ONNX, `Gemm`, with their functions."""
+    for function in module.regions[0].blocks[0].operations:
+        for operation in function.operation.regions[0].blocks[0].operations:
+            if operation.operation.name == "torch.operator":
+                name = str(operation.operation.attributes["name"].value)
+                if name.startswith("onnx."):
+                    yield name.removeprefix("onnx."), operation.operation, function.operation
 
 
 def _refused(module: ir.Operation) -> UnsupportedModelError | None:
     nodes: dict[str, list[str]] = defaultdict(list)
-    for function in module.regions[0].blocks[0].operations:
-        for operation in function.operation.regions[0].blocks[0].operations:
-            name = _operator(operation.operation)
-            if name not in ("", "Constant") and not _converts_alone(
-                operation.operation, function.operation
-            ):
-                nodes[name].append(module_path(operation.operation.location) or "?")
+    for name, operation, function in _operators(module):
+        if name != "Constant" and not _converts_alone(operation, function):
+            nodes[name].append(module_path(operation.location) or "?")
     if not nodes:
         return None
     listed = [
@@ -67,14 +79,6 @@ def _shown(places: list[str]) -> str:
     distinct = list(dict.fromkeys(places))
     more = len(distinct) - _NODES_SHOWN
     return ", ".join(distinct[:_NODES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _operator(operation: ir.Operation) -> str:
-    """`Gemm` for an operator of ONNX, else empty."""
-    if operation.name != "torch.operator":
-        return ""
-    name = str(operation.attributes["name"].value)
-    return name.removeprefix("onnx.") if name.startswith("onnx.") else ""
 
 
 def _converts_alone(operation: ir.Operation, function: ir.Operation) -> bool:
@@ -99,7 +103,7 @@ def _converts_alone(operation: ir.Operation, function: ir.Operation) -> bool:
             PassManager.parse(_STEPS).run(module.operation)
         except ir.MLIRError:
             return False
-        return True
+        return not any(_operators(module.operation))
 
 
 def _is_constant(value: ir.Value) -> bool:
