@@ -25,6 +25,8 @@ _KINDS = {
     "Bernoulli": "random numbers",
     "NegativeLogLikelihoodLoss": "a loss of training",
     "SoftmaxCrossEntropyLoss": "a loss of training",
+    "GridSample": "torch-mlir's code reads outside the image",
+    "ReverseSequence": "its lengths are not checked",
     "MaxUnpool": "its indices are not checked",
     "RoiAlign": "its indices are not checked",
     "DeformConv": "its indices are not checked",

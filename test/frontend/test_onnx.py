@@ -272,3 +272,10 @@ def test_old_opsets_are_upgraded(tmp_path: Path) -> None:
     assert program.functions["main"].outputs[0].shape == (3,)
     x = np.asarray([[-1], [2], [9]], np.float32)
     np.testing.assert_array_equal(answer(program, x)[0], [0, 2, 6])
+
+
+def test_code_that_would_read_outside_its_table_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], "sample")
+    inputs = [value("x", [1, 1, 4, 4]), value("grid", [1, 2, 2, 2])]
+    path = save(tmp_path / "m.onnx", [node], inputs, [value("y", [1, 1, 2, 2])])
+    assert "sample" in refused(UnsupportedModelError, "unsupported-ops", path).message
