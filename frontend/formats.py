@@ -20,7 +20,7 @@ class Format(Enum):
 
 _KNOWN = (
     "torch.export archives, TorchScript, pickled modules (with --trust-pickle), "
-    "Hugging Face folders, MLIR, and file.py:factory"
+    "Hugging Face folders, ONNX, MLIR, and file.py:factory"
 )
 BUILD_HINT = (
     "write a file with a function build() that makes the module, loads these weights and "
@@ -30,6 +30,8 @@ BUILD_HINT = (
 
 _MLIR_BYTECODE = b"ML\xefR"
 _ZIP = b"PK\x03\x04"
+_ONNX_FIELDS = tuple(bytes([tag]) for tag in (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42))
+"""Tags of what may follow the IR version in an ONNX file: producer, domain, graph, ..."""
 _HEAD = 4096
 
 
@@ -63,7 +65,7 @@ def detect(path: Path, spelled: str) -> Format:
         return Format.PICKLE
     if len(head) > 8 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32:
         return Format.SAFETENSORS
-    if head[:1] == b"\x08" and head[1:2] < b"\x20" and head[2:3] in (b"\x12", b"\x3a", b"\x42"):
+    if head[:1] == b"\x08" and head[1:2] < b"\x20" and head[2:3] in _ONNX_FIELDS:
         return Format.ONNX
     return _detect_text(path, head, spelled)
 

@@ -48,6 +48,11 @@ def load(
                 from lemurc.frontend.mlir_file import load_mlir
 
                 return load_mlir(path)
+            if format_ is Format.ONNX:
+                from lemurc.frontend.onnx.load import load_onnx
+
+                args, kwargs = _example(args, kwargs, inputs)
+                return load_onnx(path, args, kwargs, dynamic)
             plain_results = format_ is Format.HUGGING_FACE
             found, found_args, found_kwargs = _read(path, format_, trust_pickle=trust_pickle)
         else:
@@ -57,15 +62,23 @@ def load(
     else:
         found, found_args, found_kwargs = model, (), {}
         name = type(model).__name__
-    args = args if isinstance(args, (tuple, list)) else (args,)
+    args, kwargs = _example(args, kwargs, inputs)
+    if not args and not kwargs:
+        args, kwargs = found_args, found_kwargs
+    program = _program(found, tuple(args), dict(kwargs), dynamic_shapes, list(dynamic), name)
+    return _with_plain_results(program) if plain_results else program
+
+
+def _example(
+    args: Any, kwargs: Mapping[str, Any] | None, inputs: Sequence[str]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The example call as given in Python, or in the spelling of the command line."""
     if inputs:
         from lemurc.frontend.inputs import parse_inputs
 
-        args, kwargs = parse_inputs(list(inputs))
-    if not args and not kwargs:
-        args, kwargs = found_args, found_kwargs
-    program = _program(found, tuple(args), dict(kwargs or {}), dynamic_shapes, list(dynamic), name)
-    return _with_plain_results(program) if plain_results else program
+        return parse_inputs(list(inputs))
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    return args, dict(kwargs or {})
 
 
 def _with_plain_results(program: Program) -> Program:
@@ -119,16 +132,11 @@ def _read(
         from lemurc.frontend.pickled import load_pickled
 
         return load_pickled(path, trust=trust_pickle), (), {}
-    if format_ is Format.SAFETENSORS:
-        raise UnsupportedModelError(
-            f"{str(path)!r} holds weights but not the model they belong to",
-            code="weights-only",
-            hint=BUILD_HINT,
-        )
+    assert format_ is Format.SAFETENSORS
     raise UnsupportedModelError(
-        f"{str(path)!r} is {format_.value}, which lemurc does not read yet",
-        code="format-not-supported",
-        hint="export the PyTorch model with torch.export.save instead",
+        f"{str(path)!r} holds weights but not the model they belong to",
+        code="weights-only",
+        hint=BUILD_HINT,
     )
 
 

@@ -37,7 +37,7 @@ class Program:
     """A model read in: functions over one store of weights and one of state.
 
     `mlir` is bytecode with one public function per entry of `functions`, at level
-    `torch` or, for MLIR given by the user, `linalg`; `level` says which. Arguments and
+    `torch`, `onnx` or, for MLIR given by the user, `linalg`; `level` says which. Arguments and
     results carry `lemur.input`, `lemur.param`, `lemur.state` and `lemur.output`,
     `lemur.state_update`, `lemur.input_update`, `lemur.checks`. `weights` holds parameters
     and the initial value of every name in `state`, without copies where the source allows.
@@ -46,6 +46,8 @@ class Program:
     where there is no eager model. `exported` has the torch.export programs, where there
     are any. `random` has the functions that draw random numbers, with the positions, among
     what `reference` returns, of what depends on them.
+    `reference_name` is what messages call the reference; `producer` says what the model was
+    made by.
     """
 
     name: str
@@ -58,3 +60,5 @@ class Program:
     level: str = "torch"
     exported: dict[str, Any] = field(default_factory=dict)
     random: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    reference_name: str = "PyTorch eager"
+    producer: dict[str, str] = field(default_factory=dict)

@@ -40,6 +40,8 @@ class Buffers:
 
     def live(self, order: Sequence[int]) -> list[int]:
         """Live bytes at each node of `order`, which must be a topological order."""
+        if not order:
+            return []
         first = dict.fromkeys(self.arguments, 0)
         last = dict.fromkeys(self.returned, len(order) - 1)
         for place, index in enumerate(order):

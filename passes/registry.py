@@ -9,6 +9,7 @@ from lemurc.passes.base import Pass
 PASSES = {
     "annotate-cost": "annotate_cost:AnnotateCost",
     "collapse-batch-matmul": "collapse_batch_matmul:CollapseBatchMatmul",
+    "convert-onnx": "convert_onnx:ConvertOnnx",
     "convert-torch": "convert_torch:ConvertTorch",
     "finish-lowering": "finish_lowering:FinishLowering",
     "fold-batch-norm": "fold_batch_norm:FoldBatchNorm",

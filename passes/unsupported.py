@@ -12,7 +12,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from lemurc.dialects.locations import python_line
+from lemurc.dialects.locations import module_path, python_line
 from lemurc.errors import UnsupportedModelError
 from lemurc.passes.torch_constants import defining, dtype, is_constant_operation, is_tensor
 from lemurc.passes.torch_mlir_lowering import torch_mlir_lowering
@@ -41,7 +41,8 @@ def unsupported_operations(module: ir.Operation, message: str) -> UnsupportedMod
             if key not in verdicts:
                 verdicts[key] = not is_hazard(operation) and _lowers_alone(operation)
             if not verdicts[key]:
-                lines[_spelled(operation)].append(python_line(operation.location) or "?")
+                place = python_line(operation.location) or module_path(operation.location)
+                lines[_spelled(operation)].append(place or "?")
         return ir.WalkResult.ADVANCE
 
     module.walk(visit)

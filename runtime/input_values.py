@@ -49,5 +49,5 @@ def _outside(function: str, array: np.ndarray, wanted: InputRange, name: str) ->
         f"argument {name!r} holds {array[place]}{at}{allowed}: {wanted.reason}",
         code="input-range",
         where=f"{function}()",
-        hint="eager PyTorch raises an error for this value too; check where it comes from",
+        hint="the model itself refuses this value too; check where it comes from",
     )

@@ -132,7 +132,7 @@ class Program:
             raise InputError(
                 "; ".join(dict.fromkeys(messages)),
                 code="check-failed",
-                hint="eager PyTorch raises an error for these arguments too; "
+                hint="the model itself refuses these arguments too; "
                 "the state of the session is as before the call",
             )
 

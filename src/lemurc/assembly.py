@@ -132,7 +132,7 @@ def build(
             state=program.state,
             golden=golden,
             tolerance=_tolerance(options),
-            producer=_producer(),
+            producer=_producer() | program.producer,
         )
         return Build(
             manifest,

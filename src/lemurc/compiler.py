@@ -101,7 +101,7 @@ def compile(
             if chosen.verify:
                 with clock.phase("verify"):
                     verdicts = verify(candidate, program, build, chosen)
-                _refuse_mismatch(verdicts)
+                _refuse_mismatch(verdicts, program.reference_name)
             os.replace(candidate, path)
         finally:
             candidate.unlink(missing_ok=True)
@@ -219,11 +219,11 @@ def _not_compiled(build: assembly.Build) -> list[Verdict]:
     return [Verdict(target, "not compiled", 0.0, why) for target, why in build.refused.items()]
 
 
-def _refuse_mismatch(verdicts: list[Verdict]) -> None:
+def _refuse_mismatch(verdicts: list[Verdict], reference: str) -> None:
     failed = [verdict for verdict in verdicts if verdict.status == "failed"]
     if failed:
         raise VerificationError(
-            "the compiled program differs from PyTorch eager\n"
+            f"the compiled program differs from {reference}\n"
             + "\n".join(f"  {verdict.target}: {verdict.detail}" for verdict in failed),
             hint="no artifact was written; `lemurc bisect` with the same arguments finds the "
             "operator; --tolerance accepts a stated error, --no-verify any error",

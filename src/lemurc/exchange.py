@@ -35,7 +35,7 @@ class TargetArch:
 class Request:
     """`systems` are contents of the attribute `lemur.system`, in order of preference.
 
-    `level` is "torch" for a fresh import and "linalg" for MLIR the user wrote.
+    `level` is "torch" or "onnx" for a fresh import, "linalg" for MLIR the user wrote.
     """
 
     systems: tuple[dict[str, Any], ...]

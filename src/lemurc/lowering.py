@@ -73,6 +73,7 @@ def lower(folder: Path, request: Request) -> Response:
     from torch_mlir import ir
 
     from lemurc.dialects.context import new_context
+    from lemurc.passes.convert_onnx import ConvertOnnx
     from lemurc.passes.lower_torch import lower_torch
     from lemurc.passes.manager import Instruments, run_pipeline
 
@@ -81,7 +82,9 @@ def lower(folder: Path, request: Request) -> Response:
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse((folder / PROGRAM).read_bytes())
         dumps.after("import", module.operation)
-        if request.level == "torch":
+        if request.level == "onnx":
+            run_pipeline(module, [ConvertOnnx()], watch)
+        if request.level in ("onnx", "torch"):
             run_pipeline(module, within(request.pass_limit, lower_torch()), watch)
         module, stepped_down = _optimized(module, request, watch)
         parameters = _take_parameter_function(module, folder)
@@ -113,7 +116,7 @@ def _optimized(
     from lemurc.passes.manager import run_pipeline
 
     level, limit = request.opt_level, request.pass_limit
-    already = count_optional(pipelines.lower_torch()) if request.level == "torch" else 0
+    already = count_optional(pipelines.lower_torch()) if request.level != "linalg" else 0
     before = _bytecode(module.operation)
     notes: list[str] = []
     while True:

@@ -86,10 +86,10 @@ from lemurc.verification import Verdict
 @click.option("--strict", is_flag=True, help="Any fallback is an error.")
 @flags.common
 def command(model: str, as_json: bool, no_golden: bool, **choices: Any) -> None:
-    """Compile MODEL and check it against PyTorch.
+    """Compile MODEL and check it against PyTorch, or against ONNX's reference evaluator.
 
     MODEL is a torch.export archive (.pt2), a pickled module (.pt, with --trust-pickle), an
-    ONNX file, MLIR, a Hugging Face folder, or file.py:NAME, where NAME is a module or a
+    ONNX model, MLIR, a Hugging Face folder, or file.py:NAME, where NAME is a module or a
     function that returns (module, example inputs).
     """
     import lemurc
