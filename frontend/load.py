@@ -51,6 +51,12 @@ def load(
             if format_ is Format.ONNX:
                 from lemurc.frontend.onnx.load import load_onnx
 
+                if dynamic_shapes is not None:
+                    raise UsageError(
+                        "an ONNX model names its dynamic sizes itself",
+                        code="bad-dynamic-spec",
+                        hint='bound them with dynamic=("ids.1=seq:1..512",), as --dynamic does',
+                    )
                 args, kwargs = _example(args, kwargs, inputs)
                 return load_onnx(path, args, kwargs, dynamic)
             plain_results = format_ is Format.HUGGING_FACE

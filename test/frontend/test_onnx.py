@@ -10,6 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from lemurc.errors import LemurcError, UnsupportedModelError, UsageError
 from lemurc.frontend.load import load
+from lemurc.frontend.onnx.broadcasts import refuse_unproven
+from lemurc.frontend.onnx.sizes import Analysis, Tensor
 from lemurc.frontend.program import Program
 from lemurc.manifest import InputRange, SymbolicDim
 
@@ -125,6 +127,7 @@ def test_dynamic_sizes(tmp_path: Path) -> None:
     assert load(path, dynamic=["x.0=n:5..5"]).functions["main"].outputs[0].shape == (5, 3)
     refused(UsageError, "bad-dynamic-spec", path, dynamic=["x.1=n:2..8"])
     refused(UsageError, "bad-dynamic-spec", path, dynamic=["z.0=n"])
+    refused(UsageError, "bad-dynamic-spec", path, dynamic_shapes={"x": {0: "n"}})
     refused(UsageError, "bad-dynamic-spec", path, dynamic=["x.0=n:8..2"])
     refused(UsageError, "example-mismatch", path, dynamic=["x.0=n:2..8"], inputs=["9x4xf32"])
 
@@ -156,18 +159,23 @@ def test_sizes_that_the_model_does_not_suit(tmp_path: Path) -> None:
     refused(UnsupportedModelError, "onnx-sizes", path, dynamic=["x.0=n:1..17"])
 
 
-def test_sizes_that_may_be_broadcast_are_refused(tmp_path: Path) -> None:
-    """y is 1 long when x is 1 to 4 long, else 2 and more."""
-    nodes = [
-        helper.make_node("MaxPool", ["x"], ["pooled"], kernel_shape=[1], strides=[40]),
-        helper.make_node("Add", ["x", "pooled"], ["y"], "add"),
-    ]
-    inputs, outputs = [value("x", [1, 1, "n"])], [value("y", [1, 1, "n"])]
-    path = save(tmp_path / "m.onnx", nodes, inputs, outputs)
+@pytest.mark.parametrize(
+    ("x", "y", "fits"),
+    [
+        (Tensor(FLOAT, (None,), ((5,), (1,)), None), Tensor(FLOAT, (None,), ((5,), (1,)), None), 1),
+        (Tensor(FLOAT, (None,), ((5,), (9,)), None), Tensor(FLOAT, (1,), ((1,), (1,)), None), 1),
+        (Tensor(FLOAT, (None,), ((5,), (9,)), None), Tensor(FLOAT, (None,), ((5,), (1,)), None), 0),
+    ],
+)
+def test_sizes_that_may_be_broadcast_are_refused(x: Tensor, y: Tensor, fits: int) -> None:
+    node = helper.make_node("Add", ["x", "y"], ["z"], "add")
+    analysis = Analysis({}, ({}, {}), {"x": x, "y": y})
+    if fits:
+        refuse_unproven([node], analysis)
+        return
     with pytest.raises(UnsupportedModelError) as caught:
-        load(path)
-    assert caught.value.code in ("dynamic-broadcast", "onnx-sizes")
-    assert "add" in caught.value.where
+        refuse_unproven([node], analysis)
+    assert caught.value.code == "dynamic-broadcast" and "add" in caught.value.where
 
 
 def test_shapes_computed_from_shapes_are_constants(tmp_path: Path) -> None:
