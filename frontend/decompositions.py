@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from lemurc.frontend.operators.unsigned import with_wide_bytes
 from lemurc.frontend.own_decompositions import own_decompositions
 
 _WHOLE = (
@@ -51,7 +52,7 @@ _WHOLE = (
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """What run_decompositions takes; a fresh dict."""
-    return _library_table() | own_decompositions()
+    return with_wide_bytes(_library_table() | own_decompositions())
 
 
 @cache

@@ -257,8 +257,10 @@ for _name, _template in _BINARY.items():
 for _name, _template in _BINARY_EXACT.items():
     KINDS[_name] = _binary(_template, NUMBERS, exact=True, jumps=False)
 for _name, _template in _BINARY_JUMPS.items():
-    _dtypes = FLOATS if _name in ("copysign", "remainder", "fmod", "floor_divide") else NUMBERS
-    KINDS[_name] = _binary(_template, _dtypes, exact=True, jumps=True)
+    # A quotient rounded before it is floored is right by policy, but not to the bit.
+    _divides = _name in ("remainder", "fmod", "floor_divide")
+    _dtypes = FLOATS if _divides or _name == "copysign" else NUMBERS
+    KINDS[_name] = _binary(_template, _dtypes, exact=not _divides, jumps=True)
 for _name, _template in _BINARY_WHOLE.items():
     KINDS[_name] = _binary(_template, INTEGERS, exact=True, jumps=True)
 KINDS |= {"where": _where, "masked_fill": _masked_fill, "clamp_tensors": _clamp, "cast": _cast}

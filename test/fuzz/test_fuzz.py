@@ -8,12 +8,12 @@ from fuzz_graphs import DTYPES, draw_graph
 from fuzz_reduce import reduce, script
 
 
-@pytest.mark.parametrize(("level", "first"), [(0, 0), (3, 12)])
+@pytest.mark.parametrize(("level", "first"), [(0, 0), (3, 8)])
 def test_random_graphs_equal_eager(level: int, first: int) -> None:
-    graphs, findings = run.fuzz(0, range(first, first + 12), [Setting("cpu:host", level)], 12)
+    graphs, findings = run.fuzz(0, range(first, first + 8), [Setting("cpu:host", level)], 8)
     assert not findings.differences, run.text(run.report(graphs, findings, reduced=True))
     counts = run.coverage(graphs, findings)
-    assert len(counts["kind"]) > 80, "refused: " + str(findings.refused)
+    assert len(counts["kind"]) > 50, "refused: " + str(findings.refused)
 
 
 def test_drawing_is_repeatable_and_varied() -> None:

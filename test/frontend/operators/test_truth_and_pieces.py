@@ -55,6 +55,37 @@ class Refused(nn.Module):
         return halves[0], uneven, parts, truth, shifts, numbers, windows
 
 
+class Bytes(nn.Module):
+    """torch-mlir takes them for signed ones."""
+
+    def forward(self, x: Any, y: Any) -> Any:
+        small = y.clamp(1, 9)
+        return (
+            (x / 3, x * 2.5, x / 255, x + 200, 3 - x, -x, x * y, x // 3),
+            (x > 130, x < 3, x < y, x < y.int(), torch.maximum(x, y), torch.clamp(x, y, y + 1)),
+            (torch.sort(x, 1).values, torch.topk(x, 2, 1).values, torch.median(x, 1).values),
+            (torch.fmod(x, 7), torch.remainder(x, small), torch.gcd(x, y), x >> 1, torch.abs(x)),
+            (
+                x.prod(1),
+                x.sum(1),
+                x.amax(1),
+                x.argmax(1),
+                x.max(1).values,
+                torch.cummax(x, 1).values,
+            ),
+            torch.scatter_reduce(x, 1, y.long() % 4, y, "amax"),
+        )
+
+
+def test_unsigned_bytes(tmp_path: Path) -> None:
+    x = torch.tensor([[0, 1, 200, 128], [255, 127, 3, 5], [130, 129, 2, 250]], dtype=torch.uint8)
+    args = (x, x.flip(1).contiguous())
+    result = lemurc.compile(
+        Bytes(), args, targets="cpu:host", output=tmp_path / "model.lemur", golden="example"
+    )
+    assert result.verdicts[0].status == "verified"
+
+
 class Wide(nn.Module):
     """Functions of f64 that IREE has no code for."""
 
