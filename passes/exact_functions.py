@@ -5,11 +5,8 @@ tanh(x)           -> the sign of x times 1 - 2 e / (1 + e), e = exp(-2 |x|), and
                      (IREE's stops short of 1, which asin or log1p then shows)
 pow(x, -2)        -> reciprocal(pow(x, 2))                 (IREE: NaN at 0)
 pow(x, y)         -> pow(|x|, y) with the sign for whole y (IREE: NaN for x <= 0)
-log10(x)          -> log(x) / log(10)                      (IREE has no log10)
 lt(x : f32, 0)    -> lt(x, 0.0)                            (torch-mlir: a crash in folding)
 """
-
-import math
 
 from torch_mlir import ir
 
@@ -24,8 +21,6 @@ def rewrite_exactly(operation: ir.Operation) -> None:
     """Replace `operation` when it is one of the above."""
     if operation.name == "torch.aten.tanh" and dtype(operation.results[0]) in _FLOATS:
         _tanh(operation)
-    elif operation.name == "torch.aten.log10":
-        _log10(operation)
     elif operation.name == "torch.aten.pow.Tensor_Scalar":
         _negative_power(operation)
     elif operation.name == "torch.aten.pow.Tensor_Tensor":
@@ -84,17 +79,6 @@ def _power_of_tensors(operation: ir.Operation) -> None:
     zero = create("torch.aten.eq.Scalar", [y, number(0.0)], y_truth)
     made = create("torch.aten.where.ScalarSelf", [zero, number(1.0), made], result.type)
     result.replace_all_uses_with(made)
-    operation.erase()
-
-
-def _log10(operation: ir.Operation) -> None:
-    (x,) = operation.operands
-    result = operation.results[0]
-    wide = "f64" if dtype(result) == "f64" else "f32"
-    x = convert(x, wide)
-    logarithm = create("torch.aten.log", [x], x.type)
-    made = create("torch.aten.div.Scalar", [logarithm, number(math.log(10))], x.type)
-    result.replace_all_uses_with(convert(made, dtype(result)))
     operation.erase()
 
 

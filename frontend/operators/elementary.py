@@ -164,7 +164,8 @@ def acos(x: torch.Tensor) -> Any:
 
 @computed_in_float
 def log10(x: torch.Tensor) -> torch.Tensor:
-    return torch.log(x) * (1 / math.log(10.0))
+    """A quotient: the product with 1 / log(10) misses powers of ten."""
+    return torch.log(x) / math.log(10.0)
 
 
 @computed_in_float

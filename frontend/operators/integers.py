@@ -33,18 +33,6 @@ def _in_32_bits(operator: Any, *, with_number: bool = False) -> Callable[..., An
     return widened
 
 
-def _with_places(operator: Any, *, only_places: bool = False) -> Callable[..., Any]:
-    """An order of unsigned bytes, which torch-mlir compares as signed ones."""
-
-    def widened(values: torch.Tensor, *arguments: Any, **named: Any) -> Any:
-        if values.dtype is not torch.uint8:
-            return NotImplemented
-        found = operator(values.to(torch.int32), *arguments, **named)
-        return found if only_places else (found[0].to(torch.uint8), found[1])
-
-    return widened
-
-
 def divide(left: Any, right: Any, *, rounding_mode: str | None) -> Any:
     """Of bytes in 32 bits; of 64-bit integers and floats as it is."""
     tensors = [item for item in (left, right) if isinstance(item, torch.Tensor)]
@@ -111,8 +99,6 @@ TABLE: Table = {
     _aten.amax.default: _in_32_bits(torch.amax),
     _aten.amin.default: _in_32_bits(torch.amin),
     _aten.arange.start_step: arange,
-    _aten.argmax.default: _with_places(torch.argmax, only_places=True),
-    _aten.argmin.default: _with_places(torch.argmin, only_places=True),
     _aten.bincount.default: bincount,
     _aten.bitwise_left_shift.Tensor_Scalar: _with_tensor(_aten.bitwise_left_shift.Tensor),
     _aten.bitwise_or.Scalar: _with_tensor(_aten.bitwise_or.Tensor),
@@ -124,14 +110,10 @@ TABLE: Table = {
     _aten.full_like.default: full_like,
     _aten.matmul.default: _in_32_bits(torch.matmul),
     _aten.max.default: _in_32_bits(torch.max),
-    _aten.max.dim: _with_places(_aten.max.dim),
     _aten.min.default: _in_32_bits(torch.min),
-    _aten.min.dim: _with_places(_aten.min.dim),
     _aten.mm.default: _in_32_bits(torch.mm),
     _aten.mul.Scalar: _in_32_bits(torch.mul, with_number=True),
     _aten.mul.Tensor: _in_32_bits(torch.mul, with_number=True),
     _aten.remainder.Scalar: _in_32_bits(torch.remainder, with_number=True),
-    _aten.sort.default: _with_places(_aten.sort.default),
-    _aten.topk.default: _with_places(_aten.topk.default),
     torch.ops.prims.scalar_tensor.default: scalar_tensor,
 }
