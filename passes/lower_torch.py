@@ -12,6 +12,7 @@ from lemurc.passes.fold_constant_casts import FoldConstantCasts
 from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
 from lemurc.passes.raise_patterns import RaisePatterns
+from lemurc.passes.sort_nan_last import SortNanLast
 from lemurc.passes.thread_random_state import ThreadRandomState
 from lemurc.passes.trim_windows import TrimWindows
 
@@ -23,6 +24,7 @@ def lower_torch() -> list[Pass | str]:
         NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
+        SortNanLast(),  # torch-mlir's order leaves NaN where it stands
         ThreadRandomState(),  # no globals, which stages could not share
         CollapseBatchMatmul(),  # before cleaning up: it leaves broadcasts of weights unread
         "func.func(canonicalize,cse)",

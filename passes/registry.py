@@ -24,6 +24,7 @@ PASSES = {
     "raise-patterns": "raise_patterns:RaisePatterns",
     "schedule": "schedule:Schedule",
     "simplify": "simplify:Simplify",
+    "sort-nan-last": "sort_nan_last:SortNanLast",
     "thread-random-state": "thread_random_state:ThreadRandomState",
     "trim-windows": "trim_windows:TrimWindows",
     "verify-lemur": "verify_lemur:VerifyLemur",

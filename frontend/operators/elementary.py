@@ -264,6 +264,28 @@ def _constant_power(base: torch.Tensor, exponent: Any) -> torch.Tensor:
     return result
 
 
+def hardtanh(x: torch.Tensor, min_val: Any = -1.0, max_val: Any = 1.0) -> torch.Tensor:
+    return torch.clamp(x, min_val, max_val)
+
+
+def clamp(x: torch.Tensor, min: Any = None, max: Any = None) -> Any:
+    """NaN stays NaN, which torch-mlir's lowering of clamp makes a bound."""
+    numbers = [item for item in (min, max) if item is not None]
+    if not x.is_floating_point() or any(isinstance(item, torch.Tensor) for item in numbers):
+        return NotImplemented
+    if min is not None:
+        x = torch.maximum(x, torch.full((), min, dtype=x.dtype))
+    return x if max is None else torch.minimum(x, torch.full((), max, dtype=x.dtype))
+
+
+def clamp_min(x: torch.Tensor, min: Any) -> Any:
+    return clamp(x, min=min)
+
+
+def clamp_max(x: torch.Tensor, max: Any) -> Any:
+    return clamp(x, max=max)
+
+
 def gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Euclid's algorithm, with as many steps as the worst case (Fibonacci) takes."""
     dtype = torch.promote_types(x.dtype, y.dtype)
@@ -288,6 +310,9 @@ TABLE: Table = {
     _aten.atan.default: atan,
     _aten.atan2.default: atan2,
     _aten.atanh.default: atanh,
+    _aten.clamp.default: clamp,
+    _aten.clamp_max.default: clamp_max,
+    _aten.clamp_min.default: clamp_min,
     _aten.copysign.Scalar: copysign,
     _aten.copysign.Tensor: copysign,
     _aten.cos.default: cos,
@@ -297,6 +322,7 @@ TABLE: Table = {
     _aten.fmod.Scalar: fmod,
     _aten.fmod.Tensor: fmod,
     _aten.gcd.default: gcd,
+    _aten.hardtanh.default: hardtanh,
     _aten.hypot.default: hypot,
     _aten.isfinite.default: isfinite,
     _aten.lcm.default: lcm,

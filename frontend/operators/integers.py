@@ -13,6 +13,7 @@ import torch
 from lemurc.frontend.operators.floating import Table
 
 _BYTES = (torch.int8, torch.uint8)
+_WIDE = (torch.int16, torch.int32, torch.int64)
 
 
 def _in_32_bits(operator: Any, *, with_number: bool = False) -> Callable[..., Any]:
@@ -34,17 +35,24 @@ def _in_32_bits(operator: Any, *, with_number: bool = False) -> Callable[..., An
 
 
 def divide(left: Any, right: Any, *, rounding_mode: str | None) -> Any:
-    """Of bytes in 32 bits; of 64-bit integers and floats as it is."""
+    """Of integers as integers: bytes in 32 bits, and no quotient by way of f64."""
     tensors = [item for item in (left, right) if isinstance(item, torch.Tensor)]
-    if rounding_mode is None or any(tensor.dtype not in _BYTES for tensor in tensors):
-        return NotImplemented
-    if any(isinstance(item, float) for item in (left, right)):
-        return NotImplemented
     dtype = torch.result_type(left, right)
+    if rounding_mode is None or dtype not in (*_BYTES, *_WIDE):
+        return NotImplemented
+    if rounding_mode == "trunc" and len(tensors) == 2 and dtype in _WIDE:
+        return NotImplemented
+    wide = torch.int32 if dtype in _BYTES else dtype
     left, right = (
-        item.to(torch.int32) if isinstance(item, torch.Tensor) else item for item in (left, right)
+        item.to(wide) if isinstance(item, torch.Tensor) else torch.full((), item, dtype=wide)
+        for item in (left, right)
     )
-    return torch.div(left, right, rounding_mode=rounding_mode).to(dtype)
+    quotient = torch.div(left, right, rounding_mode="trunc")
+    if rounding_mode == "floor":
+        rest = left - quotient * right
+        below = (rest != 0) & ((rest < 0) != (right < 0))
+        quotient = quotient - below.to(wide)
+    return quotient.to(dtype)
 
 
 def _with_tensor(operator: Any) -> Callable[..., Any]:

@@ -29,6 +29,45 @@ def test_isclose(dtype: torch.dtype, equal_nan: bool) -> None:
         assert torch.equal(mine, torch.isclose(x, y, *tolerances, equal_nan))
 
 
+INTEGERS = torch.tensor([2**63 - 1, -(2**63), 2**62 + 1, -(2**53) - 1, -7, 7, 0, 1])
+
+
+class Inexact(nn.Module):
+    """What random graphs found to be computed in floats, or out of order."""
+
+    def forward(self, n: Any, x: Any, bytes_: Any) -> Any:
+        return (
+            torch.div(n, 1, rounding_mode="floor"),
+            torch.div(n, 3, rounding_mode="floor"),
+            torch.div(n, -3, rounding_mode="trunc"),
+            n // 5,
+            F.hardtanh(x),
+            F.relu6(x),
+            torch.clamp(x, -1.0, 1.0),
+            torch.argsort(bytes_, descending=True, stable=True),
+            torch.argsort(x, descending=True, stable=True),
+            torch.sort(x, 0, descending=True),
+            torch.sort(x),
+        )
+
+
+def test_exact_integers_nan_and_order(tmp_path: Path) -> None:
+    x = torch.tensor([0.5, NAN, 2.0, 0.5, -torch.inf, torch.inf, -3.0, 2.0, 0.5, -0.0, 0.0])
+    bytes_ = torch.tensor([200, 1, 200, 7, 1, 255, 0, 255], dtype=torch.uint8)
+    model = Inexact()
+    args = (INTEGERS, x, bytes_)
+    result = lemurc.compile(model, args, output=tmp_path / "m.lemur", verify=False)
+    with lemurc.load(result.path) as session:
+        got = session(*args)
+    for y, r in zip(
+        torch.utils._pytree.tree_leaves(got),
+        torch.utils._pytree.tree_leaves(model(*args)),
+        strict=True,
+    ):
+        assert y.dtype == r.dtype
+        torch.testing.assert_close(y, r, rtol=0, atol=0, equal_nan=True)
+
+
 class Refused(nn.Module):
     """What random graphs found torch-mlir or IREE to refuse."""
 
