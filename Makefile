@@ -45,8 +45,12 @@ types: $(STAMPS)/test ## Types: mypy --strict on the whole package.
 lit: $(STAMPS)/test ## FileCheck tests of the dialect, the passes and the targets.
 	$(BIN)/lit -sv $(LIT_ARGS) lit_tests
 
+# Mesa's lavapipe polls in two threads per device for as long as the process lives, which
+# would slow all tests after the first on Vulkan: those have a process of their own.
 pytest: $(STAMPS)/test ## Everything else, packaging and end-to-end tests included.
-	$(BIN)/pytest -n 2 --dist loadfile -m "not alone and not cases and not long" $(PYTEST_ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not vulkan and not alone and not cases and not long" \
+	  $(PYTEST_ARGS)
+	$(BIN)/pytest -m "vulkan and not alone and not cases and not long" $(PYTEST_ARGS)
 	$(BIN)/pytest -m alone $(PYTEST_ARGS)
 
 bench: $(STAMPS)/bench ## Time three models side by side with ONNX Runtime, eager and plain IREE.

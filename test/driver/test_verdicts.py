@@ -150,6 +150,7 @@ def test_a_target_that_cannot_hold_the_model(tmp_path: Path) -> None:
     assert "i64" in vulkan.detail
 
 
+@pytest.mark.vulkan
 def test_the_plan_says_which_devices_were_pinned(tmp_path: Path) -> None:
     result = lemurc.compile(
         torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Softmax(-1)),
