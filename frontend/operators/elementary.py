@@ -274,8 +274,8 @@ def clamp(x: torch.Tensor, min: Any = None, max: Any = None) -> Any:
     if not x.is_floating_point() or any(isinstance(item, torch.Tensor) for item in numbers):
         return NotImplemented
     if min is not None:
-        x = torch.maximum(x, torch.full((), min, dtype=x.dtype))
-    return x if max is None else torch.minimum(x, torch.full((), max, dtype=x.dtype))
+        x = torch.where(x < min, min, x)
+    return x if max is None else torch.where(x > max, max, x)
 
 
 def clamp_min(x: torch.Tensor, min: Any) -> Any:
@@ -284,6 +284,19 @@ def clamp_min(x: torch.Tensor, min: Any) -> Any:
 
 def clamp_max(x: torch.Tensor, max: Any) -> Any:
     return clamp(x, max=max)
+
+
+def maximum(x: torch.Tensor, y: torch.Tensor) -> Any:
+    """NaN where either is, which torch-mlir's lowering loses in x."""
+    if not (x.is_floating_point() and y.is_floating_point()):
+        return NotImplemented
+    return torch.where((x != x) | (x > y), x, y)
+
+
+def minimum(x: torch.Tensor, y: torch.Tensor) -> Any:
+    if not (x.is_floating_point() and y.is_floating_point()):
+        return NotImplemented
+    return torch.where((x != x) | (x < y), x, y)
 
 
 def gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -326,6 +339,8 @@ TABLE: Table = {
     _aten.hypot.default: hypot,
     _aten.isfinite.default: isfinite,
     _aten.lcm.default: lcm,
+    _aten.maximum.default: maximum,
+    _aten.minimum.default: minimum,
     _aten.log10.default: log10,
     _aten.log2.default: log2,
     _aten.pow.Scalar: power_of_integers,
