@@ -9,20 +9,8 @@ from torch_mlir import ir
 from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError, UsageError
 from lemurc.frontend.program import Program, Signature
-from lemurc.manifest import SymbolicDim, TensorSpec
+from lemurc.manifest import DTYPES, SymbolicDim, TensorSpec
 from lemurc.pytree import LEAF, Tree
-
-_DTYPES = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "i1": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-}
 
 
 def load_mlir(path: Path) -> Program:
@@ -78,7 +66,7 @@ def _signature(function: Any) -> Signature:
 
 
 def _spec(type_: ir.Type, name: str, function: str) -> TensorSpec:
-    if not isinstance(type_, ir.RankedTensorType) or str(type_.element_type) not in _DTYPES:
+    if not isinstance(type_, ir.RankedTensorType) or str(type_.element_type) not in DTYPES:
         raise UnsupportedModelError(
             f"function @{function}: {type_} is no ranked tensor of numbers",
             code="mlir-types",
@@ -89,4 +77,4 @@ def _spec(type_: ir.Type, name: str, function: str) -> TensorSpec:
         SymbolicDim(f"{name}.{axis}", 0) if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis)
         for axis in range(type_.rank)
     )
-    return TensorSpec(name, _DTYPES[str(type_.element_type)], shape)
+    return TensorSpec(name, DTYPES[str(type_.element_type)], shape)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
+from lemurc.passes.tensor_operations import dim_size
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -138,7 +139,7 @@ def _collapsed(value: ir.Value, groups: ir.ArrayAttr) -> ir.Value:
 
 def _expanded(value: ir.Value, kind: ir.Type, like: ir.Value, groups: ir.ArrayAttr) -> ir.Value:
     shape = list(ir.RankedTensorType(kind).shape)
-    sizes = [_size(like, dim) for dim, size in enumerate(shape) if size == _DYNAMIC]
+    sizes = [dim_size(like, dim) for dim, size in enumerate(shape) if size == _DYNAMIC]
     return ir.Operation.create(
         "tensor.expand_shape",
         results=[kind],
@@ -147,16 +148,4 @@ def _expanded(value: ir.Value, kind: ir.Type, like: ir.Value, groups: ir.ArrayAt
             "reassociation": groups,
             "static_output_shape": ir.DenseI64ArrayAttr.get(shape),
         },
-    ).results[0]
-
-
-def _size(value: ir.Value, dim: int) -> ir.Value:
-    index = ir.IndexType.get()
-    number = ir.Operation.create(
-        "arith.constant",
-        results=[index],
-        attributes={"value": ir.IntegerAttr.get(index, dim)},
-    )
-    return ir.Operation.create(
-        "tensor.dim", results=[index], operands=[value, number.results[0]]
     ).results[0]

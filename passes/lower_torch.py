@@ -7,10 +7,12 @@ composites; argument and result attributes are as they were.
 from lemurc.passes.base import Pass
 from lemurc.passes.collapse_batch_matmul import CollapseBatchMatmul
 from lemurc.passes.convert_torch import ConvertTorch
+from lemurc.passes.fill_constants import FillConstants
 from lemurc.passes.finish_lowering import FinishLowering
 from lemurc.passes.fold_constant_casts import FoldConstantCasts
 from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
+from lemurc.passes.own_sort_places import OwnSortPlaces
 from lemurc.passes.raise_patterns import RaisePatterns
 from lemurc.passes.sort_nan_last import SortNanLast
 from lemurc.passes.thread_random_state import ThreadRandomState
@@ -24,6 +26,8 @@ def lower_torch() -> list[Pass | str]:
         NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
+        FillConstants(),  # IREE confuses the results of torch-mlir's form
+        OwnSortPlaces(),  # IREE loses the copy that a shared one needs
         SortNanLast(),  # torch-mlir's order leaves NaN where it stands
         ThreadRandomState(),  # no globals, which stages could not share
         CollapseBatchMatmul(),  # before cleaning up: it leaves broadcasts of weights unread

@@ -71,13 +71,9 @@ class Sizes:
         op = owner.operation
         operands = list(op.operands)
         if op.name == "tensor.empty":
-            sizes = iter(operands)
-            return [
-                (self._index_of(next(sizes)) or 0) if value.type.is_dynamic_dim(axis) else 0
-                for axis in range(value.type.rank)
-            ]
+            return self._sized(value.type, operands)
         if op.name == "tensor.expand_shape":
-            return self._expanded(value.type, self.elements(operands[0]))
+            return self._expanded(value.type, operands[0], operands[1:])
         if op.name == "tensor.collapse_shape":
             return self._collapsed(value.type, self.shape(operands[0]), op)
         tensors = [x for x in operands if isinstance(x.type, ir.RankedTensorType)]
@@ -90,12 +86,29 @@ class Sizes:
                 return self.shape(tensor)
         return []
 
-    def _expanded(self, kind: ir.RankedTensorType, elements: int) -> list[int]:
-        known = [0 if kind.is_dynamic_dim(d) else kind.get_dim_size(d) for d in range(kind.rank)]
-        if known.count(0) != 1:
-            return []
-        rest = prod(size for size in known if size)
-        return [size or max(1, elements // max(1, rest)) for size in known]
+    def _sized(self, kind: ir.RankedTensorType, operands: list[ir.Value]) -> list[int]:
+        """Dynamic sizes are given one by one; 0 is not known, and so is a static one."""
+        sizes = iter(operands)
+        return [
+            (self._index_of(next(sizes)) or 0) if kind.is_dynamic_dim(axis) else 0
+            for axis in range(kind.rank)
+        ]
+
+    def _expanded(
+        self, kind: ir.RankedTensorType, source: ir.Value, operands: list[ir.Value]
+    ) -> list[int]:
+        """As given; a single size that cannot be told follows from the number of elements."""
+        shape = self._sized(kind, operands)
+        dynamic = [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
+        unknown = [axis for axis in dynamic if not shape[axis]]
+        if len(unknown) == 1:
+            known = [
+                shape[axis] or kind.get_dim_size(axis)
+                for axis in range(kind.rank)
+                if axis != unknown[0]
+            ]
+            shape[unknown[0]] = max(1, self.elements(source) // max(1, prod(known)))
+        return shape
 
     def _collapsed(
         self, kind: ir.RankedTensorType, source: list[int], op: ir.Operation

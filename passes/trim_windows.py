@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
+from lemurc.passes.tensor_operations import dim_size
 
 _NAME = re.compile(
     r"linalg\.(?:depthwise_)?(?:conv|pooling)_(?:\dd_)?(?P<image>n[cdghw]+)_(?P<rest>[a-z]+)"
@@ -71,7 +72,7 @@ def _windows(operation: ir.Operation, window: ir.Value) -> list[tuple[int, int, 
 def _front(value: ir.Value, sizes: list[int]) -> ir.Value:
     """The first entries along every dimension; a dynamic one stays whole."""
     kind = ir.RankedTensorType(value.type)
-    dynamic = [_size(value, dim) for dim in range(kind.rank) if kind.is_dynamic_dim(dim)]
+    dynamic = [dim_size(value, dim) for dim in range(kind.rank) if kind.is_dynamic_dim(dim)]
     return ir.Operation.create(
         "tensor.extract_slice",
         results=[ir.RankedTensorType.get(sizes, kind.element_type)],
@@ -82,16 +83,4 @@ def _front(value: ir.Value, sizes: list[int]) -> ir.Value:
             "static_strides": ir.DenseI64ArrayAttr.get([1] * kind.rank),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
         },
-    ).results[0]
-
-
-def _size(value: ir.Value, dim: int) -> ir.Value:
-    index = ir.IndexType.get()
-    number = ir.Operation.create(
-        "arith.constant",
-        results=[index],
-        attributes={"value": ir.IntegerAttr.get(index, dim)},
-    )
-    return ir.Operation.create(
-        "tensor.dim", results=[index], operands=[value, number.results[0]]
     ).results[0]

@@ -38,7 +38,7 @@ class StageTraits:
     product of batches of matrices has such a size.
     """
 
-    composites: Mapping[str, int] = field(default_factory=dict)
+    composites: dict[str, int] = field(default_factory=dict)
     wide_resources: bool = False
     dynamic: bool = False
     dynamic_batches: bool = False

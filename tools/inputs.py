@@ -20,25 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lemurc.errors import InputError, UsageError
-from lemurc.manifest import TensorSpec
+from lemurc.manifest import DTYPES, TensorSpec
 
 Array = NDArray[Any]
 
-SHORT_DTYPES = {
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "bf16": "bfloat16",
-    "i1": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "ui8": "uint8",
-    "ui16": "uint16",
-    "ui32": "uint32",
-    "ui64": "uint64",
-}
+SHORT_DTYPES = DTYPES | {f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}
 
 
 def read(strings: Sequence[str], signature: Sequence[TensorSpec]) -> list[Array]:

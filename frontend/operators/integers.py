@@ -104,8 +104,6 @@ _aten = torch.ops.aten
 TABLE: Table = {
     _aten.__lshift__.Tensor: shift_left,
     _aten.__rshift__.Tensor: shift_right,
-    _aten.amax.default: _in_32_bits(torch.amax),
-    _aten.amin.default: _in_32_bits(torch.amin),
     _aten.arange.start_step: arange,
     _aten.bincount.default: bincount,
     _aten.bitwise_left_shift.Tensor_Scalar: _with_tensor(_aten.bitwise_left_shift.Tensor),

@@ -1,12 +1,11 @@
 """From lowered stages to the contents of an artifact."""
 
-import functools
 import hashlib
 import importlib.metadata
 import json
 import logging
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import lemurc
-from lemurc import code_failures, pass_limit
+from lemurc import code_failures
 from lemurc import manifest as mf
 from lemurc.draws import random_inputs
 from lemurc.errors import UnsupportedModelError
-from lemurc.exchange import FoldedParameters, IreeInput, LoweredStage, Response, TargetArch
+from lemurc.exchange import FoldedParameters, IreeInput, Response, TargetArch
+from lemurc.generation import compile_once, generate
 from lemurc.options import CompileOptions
+from lemurc.targets.base import StageTraits
 from lemurc.verification import TOLERANCE
 
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
-    from lemurc.targets.base import Target
     from lemurc.targets.compile import CompileFailure
     from lemurc.targets.registry import TargetRequest
 
@@ -77,7 +77,7 @@ def build(
     inputs = [(name, ir) for name, stage in response.stages.items() for ir in stage.ir]
     notes = list(response.notes)
     wanted = [(request.target.name, arch) for request in requests for arch in request.archs]
-    modules = _generate(inputs, response.stages, wanted, folder, options, remaining, notes)
+    modules = generate(inputs, response.stages, wanted, folder, options, remaining, notes)
     stages, check_stages = {}, {}
     for name, stage in response.stages.items():
         common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
@@ -180,91 +180,6 @@ def sizes(manifest: mf.Manifest) -> dict[str, int]:
     return totals
 
 
-Modules = dict[tuple[str, str, str], "bytes | CompileFailure"]
-"""By stage, target and architecture."""
-
-
-def _generate(
-    inputs: Sequence[tuple[str, IreeInput]],
-    stages: Mapping[str, LoweredStage],
-    wanted: Sequence[tuple[str, str]],
-    folder: Path,
-    options: CompileOptions,
-    remaining: Callable[[], float | None],
-    notes: list[str],
-) -> Modules:
-    """Compile every stage; one that IREE refuses is tried once more with plain flags.
-
-    Under `strict` such a step down is an error, for the targets and architectures `wanted`:
-    what is compiled for verification alone may be slow.
-    """
-    from lemurc.targets.compile import CompileFailure
-
-    tuned = pass_limit.allows(options.pass_limit, pass_limit.TUNING, options.opt_level)
-    modules = _compile(inputs, folder, options, remaining, careful=not tuned)
-    failures = {
-        key: result for key, result in modules.items() if isinstance(result, CompileFailure)
-    }
-    stepped_down: list[str] = []
-    again = [(name, ir) for name, ir in inputs if (name, ir.target, ir.arch) in failures]
-    for key, result in _compile(again, folder, options, remaining, careful=True).items():
-        if isinstance(result, bytes):
-            modules[key] = result
-            if key[1:] in wanted:
-                said = code_failures.compiled_plainly(failures[key], stages[key[0]])
-                stepped_down.append(said)
-    if stepped_down and options.strict:
-        raise UnsupportedModelError(
-            "\n".join(stepped_down),
-            code="stepped-down",
-            hint="compile without --strict to accept that",
-        )
-    notes += stepped_down
-    return modules
-
-
-def _compile(
-    inputs: Sequence[tuple[str, IreeInput]],
-    folder: Path,
-    options: CompileOptions,
-    remaining: Callable[[], float | None],
-    *,
-    careful: bool,
-) -> Modules:
-    from lemurc.targets.base import StageTraits
-    from lemurc.targets.cache import Cache, default_directory
-    from lemurc.targets.compile import CompileJob, compile_jobs
-    from lemurc.targets.registry import get
-
-    if not inputs:
-        return {}
-    jobs = []
-    for name, ir in inputs:
-        target = get(ir.target)
-        traits = StageTraits(ir.composites, ir.wide_resources, ir.dynamic, ir.dynamic_batches)
-        flags = target.flags(ir.arch, traits, tuned=not careful)
-        flags += target.retry if careful else ()
-        bytecode = (folder / ir.file).read_bytes()
-        check = functools.partial(_check, target, ir.arch)
-        jobs.append(CompileJob(name, ir.target, ir.arch, bytecode, flags, check))
-    results = compile_jobs(
-        jobs,
-        cache=Cache(default_directory()) if options.cache else None,
-        workers=options.workers(),
-        time_limit=remaining(),
-        budget=options.budget_s,
-        max_rss_bytes=options.max_rss,
-        progress=lambda done, total, name: options.report("generate code", done, total, name),
-    )
-    return {
-        (job.name, job.target, job.arch): result for job, result in zip(jobs, results, strict=True)
-    }
-
-
-def _check(target: "Target", arch: str, module: bytes) -> str:
-    return target.check(module, arch)
-
-
 def _module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
     digest = hashlib.sha256(content).hexdigest()[:16]
     file = f"modules/{ir.target}-{ir.arch}-{digest}.vmfb"
@@ -355,8 +270,8 @@ def _folded(
     from lemurc.targets.cpu import host_architecture
 
     arch = host_architecture()
-    ir = IreeInput("cpu", arch, folded.ir, folded.inputs, {}, False)
-    module = _compile([("weights", ir)], folder, options, lambda: None, careful=False)[
+    ir = IreeInput("cpu", arch, folded.ir, folded.inputs, StageTraits())
+    module = compile_once([("weights", ir)], folder, options, lambda: None, careful=False)[
         "weights", "cpu", arch
     ]
     if not isinstance(module, bytes):

@@ -14,6 +14,7 @@ from typing import Any
 
 from lemurc.errors import LemurcError
 from lemurc.manifest import Cost, Plan, TensorSpec, build
+from lemurc.targets.base import StageTraits
 
 PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.json", "error.json"
 PASSES = "passes"
@@ -61,10 +62,7 @@ class IreeInput:
     arch: str
     file: str
     parameters: tuple[str, ...]
-    composites: dict[str, int]
-    wide_resources: bool
-    dynamic: bool = False
-    dynamic_batches: bool = False
+    traits: StageTraits
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from lemurc.exchange import (
     read_request,
     write_response,
 )
-from lemurc.manifest import Cost, Device, Plan, Prediction, Step, TensorSpec
+from lemurc.manifest import DTYPES, Cost, Device, Plan, Prediction, Step, TensorSpec
 from lemurc.pass_limit import count_optional, within
 
 if TYPE_CHECKING:
@@ -42,18 +42,6 @@ if TYPE_CHECKING:
     from lemurc.targets.lower_to_iree import LoweredStage as LoweredForIree
 
 logger = logging.getLogger("lemurc.lowering")  # also where __name__ is "__main__"
-
-DTYPES = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "i1": "bool",
-}
 
 
 def main(folder: Path) -> int:
@@ -324,17 +312,13 @@ def _lower_stage(
         name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
         (folder / name).write_bytes(lowered.bytecode)
         dumps.iree_input(f"{stage_name}-{arch.target}-{arch.arch}", lowered.bytecode)
-        traits = lowered.traits
         inputs.append(
             IreeInput(
                 target=arch.target,
                 arch=arch.arch,
                 file=name,
                 parameters=lowered.parameters,
-                composites=dict(traits.composites),
-                wide_resources=traits.wide_resources,
-                dynamic=traits.dynamic,
-                dynamic_batches=traits.dynamic_batches,
+                traits=lowered.traits,
             )
         )
     return LoweredStage(

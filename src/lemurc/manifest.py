@@ -18,6 +18,19 @@ from typing import Any
 FORMAT_VERSION = 1
 """Raised when a reader of the old version would misread a file of the new one."""
 
+DTYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "i1": "bool",
+}
+"""MLIR's element types by NumPy's or ml_dtypes' names."""
+
 RANDOM_STATE = "random_state"
 """The state variable that says where the random number generator stands: one int64."""
 

@@ -115,7 +115,7 @@ def assembly(result: CompileResult, temps: Path, arch: str, folder: Path) -> str
     jobs = []
     for name, stage in json.loads((temps / "response.json").read_text())["stages"].items():
         for ir in (ir for ir in stage["ir"] if ir["arch"] == arch):
-            traits = StageTraits(ir["composites"], ir["wide_resources"], ir["dynamic"])
+            traits = StageTraits(**ir["traits"])
             flags = registry.get("rocm").flags(arch, traits)
             flags += (f"--iree-hal-dump-executable-files-to={folder}",)
             jobs.append(CompileJob(name, "rocm", arch, (temps / ir["file"]).read_bytes(), flags))

@@ -73,7 +73,6 @@ def test_a_seed_for_a_model_that_draws_nothing(tmp_path: Path) -> None:
     assert caught.value.code == "nothing-random"
 
 
-def test_a_wrong_result_beside_a_random_one_is_seen(tmp_path: Path) -> None:
-    """Only what depends on a draw goes uncompared."""
+def test_only_what_depends_on_a_draw_goes_uncompared() -> None:
     program = lemurc.frontend.load.load(Draws(), (X,))
     assert program.random == {"main": (0, 1, 2)}
