@@ -300,12 +300,16 @@ def minimum(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 
 def gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Euclid's algorithm, with as many steps as the worst case (Fibonacci) takes."""
+    """Euclid's algorithm, with as many steps as the worst case (Fibonacci) takes.
+
+    The remainder has the sign of x, as in eager, where the least number of a type stays
+    negative.
+    """
     dtype = torch.promote_types(x.dtype, y.dtype)
     x, y = torch.broadcast_tensors(torch.abs(x.to(dtype)), torch.abs(y.to(dtype)))
     for _ in range(math.ceil(8 * x.element_size() * 1.4404) + 1):
         done = y == 0
-        rest = torch.remainder(x, torch.where(done, torch.ones_like(y), y))
+        rest = torch.fmod(x, torch.where(done, torch.ones_like(y), y))
         x, y = torch.where(done, x, y), torch.where(done, y, rest)
     return x
 

@@ -122,6 +122,9 @@ def test_integers(dtype: torch.dtype) -> None:
     for operator in (aten.pow.Tensor_Tensor, aten.gcd.default, aten.lcm.default):
         small = exponent % 30 - 2
         assert torch.equal(TABLE[operator](base, small), operator(base, small))
+    least = torch.tensor([-32768, -32768, -32768, 6], dtype=torch.int16)
+    other = torch.tensor([0, 6, 7, -32768], dtype=torch.int16)
+    assert torch.equal(TABLE[aten.gcd.default](least, other), torch.gcd(least, other))
     for power in (0, 1, 2, 5):
         assert torch.equal(TABLE[aten.pow.Tensor_Scalar](base, power), base**power)
     assert TABLE[aten.pow.Tensor_Scalar](base.float(), 3) is NotImplemented
