@@ -205,6 +205,8 @@ def hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def fmod(x: torch.Tensor, by: Any) -> torch.Tensor:
     """The remainder with the sign of x, as exact as that of `remainder`."""
+    if not torch.result_type(x, by).is_floating_point:
+        return x - torch.div(x, by, rounding_mode="trunc") * by  # abs has no least number
     size = torch.abs(by) if isinstance(by, torch.Tensor) else abs(by)
     rest = torch.remainder(torch.abs(x), size)
     return torch.where(x < 0, -rest, rest)

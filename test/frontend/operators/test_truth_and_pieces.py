@@ -41,6 +41,8 @@ class Inexact(nn.Module):
             torch.div(n, 3, rounding_mode="floor"),
             torch.div(n, -3, rounding_mode="trunc"),
             n // 5,
+            torch.fmod(n, 7),
+            torch.gcd(n, torch.full_like(n, 6)),
             F.hardtanh(x),
             F.relu6(x),
             torch.clamp(x, -1.0, 1.0),
