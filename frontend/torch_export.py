@@ -224,8 +224,8 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     """Into operators that torch-mlir lowers or that become composites."""
     try:
         with torch.no_grad():
-            table = decomposition_table()
             unrolled = unroll_control_flow(program)
+            table = decomposition_table(unrolled)
             decomposed: ExportedProgram = unrolled.run_decompositions(table)
             if expand_complex(decomposed):
                 decomposed = decomposed.run_decompositions(table)
