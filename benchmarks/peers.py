@@ -100,12 +100,20 @@ def plain_iree(model: nn.Module, args: Args, threads: int) -> Run:
 
 
 def lemurc(model: nn.Module, args: Args, threads: int) -> Run:
+    """`threads` are those of `share_threads`: a process has one pool for all CPU devices."""
     import lemurc as compiler
 
     path = Path(tempfile.mkdtemp(prefix="lemurc-bench-")) / "model.lemur"
     compiler.compile(model, args, targets="cpu:host", output=path)
     session = compiler.load(path)
     return lambda *arrays: session(*arrays)
+
+
+def share_threads(threads: int) -> None:
+    """Threads of everything that runs on IREE; before the first of them is built."""
+    from lemurc.runtime.devices import set_cpu_threads
+
+    set_cpu_threads(threads)
 
 
 PEERS: dict[str, Callable[[nn.Module, Args, int], Run]] = {

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from peers import DEFAULT_THREADS, PEERS, Run
+from peers import DEFAULT_THREADS, PEERS, Run, share_threads
 from workloads import WORKLOADS
 
 BASELINE = "onnxruntime"
@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
+    share_threads(options.threads)
     report = {
         "cpu": cpu_name(),
         "threads": options.threads,

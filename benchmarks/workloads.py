@@ -23,6 +23,7 @@ class Pick(nn.Module):
     def __init__(self, model: nn.Module, attribute: str, **fixed: Any) -> None:
         super().__init__()
         self.model, self.attribute, self.fixed = model, attribute, fixed
+        self.eval()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = getattr(self.model(x, **self.fixed), self.attribute)

@@ -77,4 +77,11 @@ def _draws(node: Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return False
-    return torch.Tag.nondeterministic_seeded in target.tags
+    if torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    values = {argument.name: argument.default_value for argument in target._schema.arguments}
+    values |= dict(zip(values, node.args, strict=False)) | node.kwargs
+    # Attention, recurrent layers and dropout carry the tag whether they drop values or not.
+    if any(values.get(name) is False for name in ("train", "training")):
+        return False
+    return not any(values.get(name) == 0 for name in ("dropout_p", "dropout"))

@@ -65,7 +65,6 @@ def _dimension(operation: ir.Operation) -> Attributes | None:
 
 
 _NORM = {"input": 0, "weight": 2, "bias": 3}
-_LAYER_NORM = Kind("layer_norm", _NORM, {"eps": 4}, derive=_normalized_rank, in_f32=True)
 _BATCH_NORM = {"input": 0, "weight": 1, "bias": 2, "mean": 3, "variance": 4}
 _POOL = {"kernel": 1, "stride": 2, "padding": 3}
 

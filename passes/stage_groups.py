@@ -6,8 +6,6 @@ Then stages depend on each other without cycles, and each can run as one functio
 
 from collections.abc import Sequence
 
-Edges = list[set[int]]
-
 
 def group(devices: Sequence[str], predecessors: Sequence[set[int]]) -> list[int]:
     """The stage of each node; numbers are a topological order. Nodes are in such an order.

@@ -2,8 +2,10 @@
 
 import collections
 import dataclasses
+import gc
 import json
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,20 @@ def test_round_trip(value: Any) -> None:
     again = pytree.unflatten(tree, leaves)
     assert type(again) is type(value)
     assert repr(again) == repr(value)
+
+
+def test_a_result_goes_with_its_last_user() -> None:
+    """Without the garbage collector, which may not look for many large results."""
+    _, tree = pytree.describe((A, {"b": B}), is_leaf)
+    leaf = np.ones(2)
+    alive = weakref.ref(leaf)
+    gc.disable()
+    try:
+        built = pytree.unflatten(tree, [leaf, B])
+        del built, leaf
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_keys_in_another_order() -> None:

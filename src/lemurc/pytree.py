@@ -17,7 +17,7 @@ A structseq is what `torch.max(x, 0)` returns: CPython's named tuple written in 
 import collections
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lemurc.errors import InputError
@@ -81,31 +81,31 @@ def flatten(tree: Tree, value: Any, where: str = "argument") -> list[Any]:
 
 def unflatten(tree: Tree, leaves: list[Any]) -> Any:
     """The inverse of `flatten`; records whose class is not loaded become a look-alike."""
-    rest = iter(leaves)
-
-    def build(node: Tree) -> Any:
-        kind = node["kind"]
-        if kind == "leaf":
-            return next(rest)
-        if kind == "number":
-            return next(rest).item()
-        if kind == "const":
-            return node["value"]
-        items = [build(item) for item in node["items"]]
-        if kind == "list":
-            return items
-        if kind == "tuple":
-            return tuple(items)
-        fields = dict(zip(node["keys"], items, strict=True))
-        return fields if kind == "dict" else _record(node, fields)
-
-    return build(tree)
+    return _build(tree, iter(leaves))
 
 
 def count_leaves(tree: Tree) -> int:
     if tree["kind"] in ("leaf", "number"):
         return 1
     return sum(count_leaves(item) for item in tree.get("items", ()))
+
+
+def _build(tree: Tree, rest: Iterator[Any]) -> Any:
+    # Not a closure: one that calls itself is a reference cycle and would keep results alive.
+    kind = tree["kind"]
+    if kind == "leaf":
+        return next(rest)
+    if kind == "number":
+        return next(rest).item()
+    if kind == "const":
+        return tree["value"]
+    items = [_build(item, rest) for item in tree["items"]]
+    if kind == "list":
+        return items
+    if kind == "tuple":
+        return tuple(items)
+    fields = dict(zip(tree["keys"], items, strict=True))
+    return fields if kind == "dict" else _record(tree, fields)
 
 
 def _children(tree: Tree, value: Any, where: str) -> list[tuple[Tree, Any, str]]:

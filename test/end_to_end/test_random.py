@@ -76,3 +76,34 @@ def test_a_seed_for_a_model_that_draws_nothing(tmp_path: Path) -> None:
 def test_only_what_depends_on_a_draw_goes_uncompared() -> None:
     program = lemurc.frontend.load.load(Draws(), (X,))
     assert program.random == {"main": (0, 1, 2)}
+
+
+class Quiet(nn.Module):
+    """Operators that draw in training and not here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+        self.recurrent = nn.LSTM(16, 16, 2, dropout=0.1, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        attended = F.scaled_dot_product_attention(x, x, x, dropout_p=0.0)
+        return self.recurrent(F.rrelu(self.layer(x) + attended))[0]
+
+
+def test_a_model_in_evaluation_draws_nothing() -> None:
+    program = lemurc.frontend.load.load(Quiet().eval(), (torch.randn(1, 5, 16),))
+    assert not program.random
+    assert not program.state
+
+
+class DropsAttention(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return F.scaled_dot_product_attention(
+            x, x, x, dropout_p=0.5
+        ), F.scaled_dot_product_attention(x, x, x)
+
+
+def test_attention_with_dropout_draws() -> None:
+    program = lemurc.frontend.load.load(DropsAttention(), (torch.randn(1, 2, 5, 16),))
+    assert program.random == {"main": (0,)}
