@@ -14,6 +14,7 @@ from torch._ops import OpOverload
 from torch.export import default_decompositions
 
 from lemurc.frontend.operators import (
+    conversions,
     convolution,
     distances,
     drawing,
@@ -32,6 +33,7 @@ from lemurc.frontend.operators import (
 )
 
 _TOPICS = (
+    conversions,
     convolution,
     distances,
     drawing,

@@ -37,6 +37,44 @@ def lookups() -> tuple[torch.Tensor, ...]:
     return torch.tensor([1, 4, 0]), x, torch.tensor([[0, 4], [1, 2], [3, 3]]), torch.tensor([-3, 2])
 
 
+class Writes(nn.Module):
+    """Places that are written to; `i` is in -3..2, the range of the narrower dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(6, 3))
+
+    def forward(self, x: Any, k: Any, i: Any) -> Any:
+        self.cache[i] = k
+        columns = x.clone()
+        columns[:, i] = k[0, :2]
+        return (
+            x.index_put((i,), k),
+            x.index_put((i,), k, accumulate=True),
+            x.index_put((i, i), k[:, 0]),
+            x.index_put((i - 1,), k),
+            x.put(i, k[:, 0]),
+            x.index_fill(0, i, 3.0),
+            columns,
+            self.cache * 1,
+        )
+
+
+class FromTheFront(nn.Module):
+    """Where eager takes no negative index, though what they are decomposed into does."""
+
+    def forward(self, x: Any, k: Any, i: Any, j: Any, at: Any, label: Any) -> Any:
+        unpooled = nn.functional.max_unpool1d(k[None], at, 2)
+        loss = nn.functional.multi_margin_loss(x[:2], label)
+        return x.index_add(0, i, k), x.index_copy(0, j, k), unpooled, loss
+
+
+def written(*index: int) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(2)
+    x, k = torch.randn(6, 3, generator=generator), torch.randn(2, 3, generator=generator)
+    return x, k, torch.tensor(index)
+
+
 class Asserts(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -115,6 +153,37 @@ def test_index_out_of_range(name: str, compiled: Compile) -> None:
         assert word in str(caught.value), caught.value
     for result in session(*lookups()):
         assert result.isfinite().all()
+
+
+@pytest.mark.parametrize("index", [(2, 0), (-1, 1), (-3, -2)])
+def test_writes_count_from_the_end(index: tuple[int, int], compiled: Compile) -> None:
+    session = compiled(Writes(), written(0, 1))
+    for got, want in zip(session(*written(*index)), Writes()(*written(*index)), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("index", [(-4, 0), (3, 0)])
+def test_writes_out_of_range(index: tuple[int, int], compiled: Compile) -> None:
+    session = compiled(Writes(), written(0, 1))
+    with pytest.raises(InputError) as caught:
+        session(*written(*index))
+    assert caught.value.code == "input-range"
+
+
+@pytest.mark.parametrize("position", [2, 3, 4, 5])
+def test_negative_indices_that_eager_refuses(position: int, compiled: Compile) -> None:
+    places = torch.tensor([[[0, 2, 4], [1, 3, 5]]])
+    args = [*written(0, 1), torch.tensor([3, 2]), places, torch.tensor([0, 2])]
+    session = compiled(FromTheFront(), tuple(args))
+    for got, want in zip(session(*args), FromTheFront()(*args), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got), want)
+    wrong = args[position].clone()
+    wrong.view(-1)[0] = -1
+    args[position] = wrong
+    with pytest.raises((RuntimeError, IndexError)):
+        FromTheFront()(*args)
+    with pytest.raises(InputError):
+        session(*args)
 
 
 def test_indices_provably_in_range_cost_nothing(compiled: Compile) -> None:

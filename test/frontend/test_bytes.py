@@ -71,3 +71,18 @@ def test_bytes(level_l: ModuleType, dtype: torch.dtype, tmp_path: Path) -> None:
         eager = eager.numpy()
         # IREE's arrays have no unsigned integers; the artifact's signature does
         assert (mine.astype(eager.dtype) == eager).all(), at
+
+
+class Narrowed(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        wide = [x, x.double(), x.half(), x.bfloat16()]
+        return [y.to(dtype) for y in wide for dtype in (torch.uint8, torch.int8, torch.int16)]
+
+
+def test_floats_to_bytes(level_l: ModuleType, tmp_path: Path) -> None:
+    """Past the range of the type C leaves it open; eager keeps the lowest bits."""
+    x = torch.tensor([0.0, 1.9, 127, 128, 200, 255, 256, 300, -1, -2.5, -129, 40000, -70000])
+    compiled = level_l.LoweredFunction(load(Narrowed(), (torch.rand(13),)), tmp_path)
+    got = compiled([x.numpy()])
+    for at, (mine, eager) in enumerate(zip(got, Narrowed()(x), strict=True)):
+        assert (mine.astype(eager.numpy().dtype) == eager.numpy()).all(), at
