@@ -1,6 +1,8 @@
 """Eager execution of the user's own model, the answer a compiled program must give."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ def eager_reference(
     def run(inputs: list[Array]) -> list[Array]:
         tensors = [to_tensor(array) for array in inputs]
         args, kwargs = pytree.unflatten(in_tree, tensors)
-        with torch.no_grad():
+        with torch.no_grad(), _exported_attention():
             result = _copy(initial)(*args, **kwargs)
         try:
             leaves = pytree.flatten(out_tree, result, "result")
@@ -40,6 +42,20 @@ def eager_reference(
         return [_array(leaf) for leaf in (*leaves, *(tensors[index] for index in updates))]
 
     return run
+
+
+@contextmanager
+def _exported_attention() -> Iterator[None]:
+    """Without the shortcut of PyTorch's transformer layers, which torch.export never takes.
+
+    It gives zeros where padding is and NaN where all keys are masked.
+    """
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
 
 
 def _array(leaf: Any) -> Array:

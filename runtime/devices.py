@@ -7,6 +7,8 @@ own. IREE has one pool of CPU worker threads per process, which they share.
 import ctypes
 import os
 import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +33,7 @@ _found: dict[str, tuple[list[dict[str, Any]], str]] = {}
 
 
 _no_workers = False
+_turns: dict[str, threading.Lock] = {}
 
 
 def _forget_devices() -> None:
@@ -40,6 +43,7 @@ def _forget_devices() -> None:
     _no_workers = bool(_opened)
     _opened.clear()
     _found.clear()
+    _turns.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -106,6 +110,22 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
                 _opened[key] = _immortal(_create(target, int(number or 0), driver, name))
     description = _describe_cpu() if is_host else str(_query(target)[0][int(number or 0)]["name"])
     return OpenDevice(name, target, description, _opened[key], is_host)
+
+
+@contextmanager
+def turns(devices: Iterable[OpenDevice]) -> Iterator[None]:
+    """One call at a time on each Vulkan device.
+
+    IREE 3.13 loses the device (VK_ERROR_DEVICE_LOST) when two threads have work on it,
+    even where they only queue in turns.
+    """
+    names = sorted({device.name for device in devices if device.target == "vulkan"})
+    with ExitStack() as stack:
+        for name in names:
+            with _lock:
+                turn = _turns.setdefault(name, threading.Lock())
+            stack.enter_context(turn)
+        yield
 
 
 def set_cpu_threads(count: int) -> None:

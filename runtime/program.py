@@ -12,7 +12,7 @@ from lemurc.errors import InputError, InternalError
 from lemurc.manifest import Function
 from lemurc.runtime import transport
 from lemurc.runtime.boundary import DeviceTensor
-from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.devices import OpenDevice, turns
 from lemurc.runtime.iree_errors import translated
 from lemurc.runtime.operations import Call, Fetch, Operation, Workspace
 from lemurc.runtime.state import Resident, State
@@ -73,17 +73,11 @@ class Program:
             with translated("create a timeline", self._where):
                 work = Workspace(self.devices)
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
-        with translated("run", self._where):
-            for operation in self.operations:
-                operation.issue(call)
-            if not on_device:
-                for fetch in self.fetches:
-                    fetch.issue(call)
-            if self.flags is not None:
-                self.flags.issue(call)
-        for line in work.timelines():
-            if line.value > call.begun(line):
-                line.wait()
+        with turns(self.devices):
+            self._issue(call, on_device)
+            for line in work.timelines():
+                if line.value > call.begun(line):
+                    line.wait()
         if self.function.checks:
             self._raise_failed_checks(call)
         guarded = list(call.borrowed)
@@ -96,6 +90,16 @@ class Program:
         with self._lock:
             self._idle.append(work)
         return results, updates
+
+    def _issue(self, call: Call, on_device: bool) -> None:
+        with translated("run", self._where):
+            for operation in self.operations:
+                operation.issue(call)
+            if not on_device:
+                for fetch in self.fetches:
+                    fetch.issue(call)
+            if self.flags is not None:
+                self.flags.issue(call)
 
     def _value(
         self, call: Call, result: "_Result", on_device: bool, guarded: list[np.ndarray]
