@@ -17,6 +17,7 @@ from lemurc.frontend.control_flow import unroll_control_flow
 from lemurc.frontend.decompositions import decomposition_table
 from lemurc.frontend.importer import import_programs
 from lemurc.frontend.program import Program
+from lemurc.frontend.quiet import quiet_torch
 from lemurc.frontend.random_numbers import draws, random_results
 from lemurc.frontend.recurrent import loops_for_recurrent_layers
 from lemurc.frontend.reference import eager_reference
@@ -49,6 +50,11 @@ class EntryPoint:
 
 def program_from_torch(entry_points: dict[str, EntryPoint], name: str) -> Program:
     """One module and one store of weights and state for all entry points."""
+    with quiet_torch():
+        return _program(entry_points, name)
+
+
+def _program(entry_points: dict[str, EntryPoint], name: str) -> Program:
     exported = {key: export(entry) for key, entry in entry_points.items()}
     decomposed = {key: decompose(program) for key, program in exported.items()}
     store = WeightStore()
@@ -91,7 +97,7 @@ def export(entry: EntryPoint) -> ExportedProgram:
         return entry.model
     if not isinstance(entry.model, torch.nn.Module):
         raise UsageError(
-            f"the model is a {type(entry.model).__name__}, not an nn.Module",
+            f"the model is of type {type(entry.model).__name__}, not an nn.Module",
             code="not-a-module",
             hint="wrap a function in an nn.Module whose forward calls it",
         )

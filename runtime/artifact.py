@@ -165,7 +165,7 @@ def _outline(path: Path, data: memoryview) -> tuple[dict[str, tuple[int, int]], 
     if not ends_well and not (starts_well and MIMETYPE.startswith(content)):
         raise _foreign(path, "it does not look like one")
     if not ends_well:
-        raise _corrupt(path, "its end is missing")
+        raise _corrupt(path, "its end is missing, or something follows it")
     pages: Any = data.obj
     try:
         with zipfile.ZipFile(pages) as archive:

@@ -106,7 +106,7 @@ def choose(
         f"plans can run here; found {_listed(everything)}"
         + "".join(f"\n  {reason}" for reason in reasons),
         code="no-device",
-        hint="compile with --targets for a device that is here (cpu always is)",
+        hint=_way_out(manifest, wanted, excluded, everything),
     )
 
 
@@ -150,7 +150,7 @@ def _bind(
             if name not in bound.values() and name not in out
         ]
         if not free:
-            return None, _why_not(device.target, preferred, found, wanted, out)
+            return None, _why_not(device.target, preferred, found, wanted, excluded)
         bound[device.name] = free[0]
     kinds = {device.name: device.target for device in plan.devices}
     for steps in plan.steps.values():
@@ -192,16 +192,27 @@ def _why_not(
     excluded: frozenset[str],
 ) -> str:
     here = found.names.get(target, ())
-    for candidate in here:
-        if candidate in excluded and is_software(found.descriptions.get(candidate, "")):
+    failed = [candidate for candidate in (*here, name) if candidate in excluded]
+    if failed:
+        return f"{failed[0]} failed"
+    for candidate in here if wanted is None else ():
+        if is_software(found.descriptions.get(candidate, "")):
             return f"{candidate} ({found.descriptions[candidate]}) is software, chosen last"
-    if name in excluded:
-        return f"{name} failed"
     if target in found.why_not:
         return found.why_not[target]
     if wanted is not None and not any(want.partition(":")[0] == target for want in wanted):
         return f"{name} is not among devices={list(wanted)}"
     return f"{name} is not here, only {', '.join(here) or f'no {target}'}"
+
+
+def _way_out(
+    manifest: Manifest, wanted: Sequence[str] | None, excluded: frozenset[str], found: Inventory
+) -> str:
+    for plan in manifest.plans if wanted is not None else ():
+        bound, _ = _bind(manifest, plan, found, None, excluded, frozenset())
+        if bound is not None:
+            return f"without devices={list(wanted or ())} it runs on {', '.join(bound.values())}"
+    return "compile with --targets for a device that is here (cpu always is)"
 
 
 def _why_not_wanted(

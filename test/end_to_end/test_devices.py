@@ -2,9 +2,11 @@
 
 import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -216,3 +218,21 @@ def test_every_convex_cut_gives_the_same_answer(name: str, tmp_path: Path) -> No
         assert [step.device for step in plan.steps["main"]] == ["cpu:0", "cpu:1"], cut
         with lemurc.load(result.path) as session:
             torch.testing.assert_close(session(x), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.vulkan
+def test_many_threads_on_one_vulkan_device(tmp_path: Path) -> None:
+    class Outer(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x[:, None] * x[None, :]
+
+    path = tmp_path / "outer.lemur"
+    lemurc.compile(Outer(), (torch.randn(1500),), targets="vulkan:host", output=path)
+    with lemurc.load(path, devices=["vulkan"], strict=True) as one, one.copy() as other:
+
+        def call(seed: int) -> bool:
+            x = np.random.default_rng(seed).standard_normal(1500, np.float32)
+            return np.array_equal((one, other)[seed % 2](x), x[:, None] * x[None, :])
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(call, range(48)))

@@ -267,3 +267,32 @@ class Defaults(nn.Module):
 def test_defaults_of_arguments_are_known() -> None:
     defaults = load(Defaults(), (torch.ones(2),)).functions["main"].argument_defaults
     assert defaults == {"bias": None, "scale": 2.0, "n": 3}
+
+
+class WritesAtANumber(nn.Module):
+    def forward(self, x: Any, at: Any) -> Any:
+        x[:, at] = 1.0
+        return x * 1
+
+
+def test_pytorch_says_nothing_beside_the_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UnsupportedModelError, match="data-dependent"):
+        load(WritesAtANumber(), (torch.zeros(3, 4), torch.tensor(1)))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_warnings_about_pytorch_itself() -> None:
+    load(nn.LSTM(4, 4), (torch.randn(3, 1, 4),))
+
+
+def test_the_reference_is_the_attention_that_is_exported() -> None:
+    """PyTorch's shortcut without gradients has zeros at padding, and NaN in the first row."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    x, padding = torch.randn(2, 5, 8), torch.tensor([[True] * 5, [False] * 3 + [True] * 2])
+    program = load(model, (x,), kwargs={"src_key_padding_mask": padding})
+    (mine,) = program.reference["main"](program.examples["main"])
+    want = model(x, src_key_padding_mask=padding)
+    np.testing.assert_allclose(mine, want.detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert np.isfinite(mine).all()

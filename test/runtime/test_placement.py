@@ -116,12 +116,22 @@ def test_no_warning_when_software_is_all_there_is() -> None:
     assert choice.passed_over == ("the plan for cuda: cuda:0 is not here, only no cuda",)
 
 
+def test_what_stands_in_the_way_of_the_device_asked_for() -> None:
+    plans = planned((VULKAN,), (CPU,))
+    failed = frozenset({"vulkan:0"})
+    with pytest.raises(DeviceError) as caught:
+        placement.choose(plans, ["vulkan"], failed, inventory=SOFTWARE)
+    assert "the plan for vulkan: vulkan:0 failed" in str(caught.value)
+    assert "software" not in str(caught.value)
+    assert caught.value.hint == "without devices=['vulkan'] it runs on cpu:0"
+
+
 def test_no_device_at_all(preferring_cuda, no_cuda):
     with pytest.raises(DeviceError) as caught:
         lemurc.load(preferring_cuda, devices=["cuda:0"])
     message = str(caught.value)
     assert caught.value.code == "no-device"
-    for word in ("compiled for cuda, cpu", "found cpu:0", "libcuda.so is not there", "hint"):
+    for word in ("compiled for cuda, cpu", "found cpu:0", "libcuda.so is not there", "runs on cpu"):
         assert word in message
 
 
