@@ -10,7 +10,15 @@ from lemurc.manifest import Function, Manifest, Step
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.executor import StageExecutor
-from lemurc.runtime.operations import Feed, Fetch, Invoke, Move, Operation, Recall
+from lemurc.runtime.operations import (
+    Duplicate,
+    Feed,
+    Fetch,
+    Invoke,
+    Move,
+    Operation,
+    Recall,
+)
 from lemurc.runtime.program import Program
 
 
@@ -48,7 +56,12 @@ class _Layout:
     def program(self) -> Program:
         for step in self.steps:
             stage, device = self.manifest.stages[step.stage], self.order[step.device]
-            inputs = tuple(self._cell_on(reference, device) for reference in stage.inputs)
+            inputs = tuple(
+                self._own_cell(reference, device)
+                if at in stage.written
+                else self._cell_on(reference, device)
+                for at, reference in enumerate(stage.inputs)
+            )
             outputs = tuple(self._new_cell(value, device) for value in stage.outputs)
             executor = self.executors[step.stage, step.device]
             self.operations.append(Invoke(executor, device, inputs, outputs))
@@ -62,8 +75,10 @@ class _Layout:
             for reference in leaving
             if reference.startswith("param:")
         ]
+        stages = [self.manifest.stages[step.stage] for step in self.steps]
         return Program(
             function=self.function,
+            owned=frozenset(stage.outputs[at] for stage in stages for at in stage.owned),
             devices=self.devices,
             operations=self.operations,
             fetches=fetches,
@@ -84,6 +99,37 @@ class _Layout:
         cell = self.cells[reference, device] = len(self.cells)
         self.homes.setdefault(reference, (cell, device))
         return cell
+
+    def _own_cell(self, reference: str, device: int) -> int:
+        """A cell that a stage may write into."""
+        kind, _, name = reference.partition(":")
+        target = self.devices[device]
+        given = kind in ("input", "state")
+        source = -1 if given else self._cell_on(reference, device)
+        cell = self._new_cell(f"{reference}/{len(self.cells)}", device)
+        if kind == "input":
+            element = element_type(self.function.inputs[int(name)].dtype)
+            self.operations.append(Feed(int(name), cell, device, target, element, True, True))
+        elif kind == "state":
+            element = element_type(self.manifest.weights[name].dtype)
+            replaced = self._is_replaced(reference, name)
+            self.operations.append(Recall(name, cell, device, target, element, True, replaced))
+        else:
+            self.operations.append(Duplicate(source, cell, device))
+        return cell
+
+    def _is_replaced(self, reference: str, name: str) -> bool:
+        """Whether one stage alone reads a state variable that every call replaces.
+
+        Where checks can fail the old value must be there after the call.
+        """
+        function = self.function
+        if name not in function.state_updates or function.check_flags:
+            return False
+        readers = [used for step in self.steps for used in self.manifest.stages[step.stage].inputs]
+        readers += [*function.results, *function.state_updates.values()]
+        readers += function.input_updates.values()
+        return readers.count(reference) == 1
 
     def _cell_on(self, reference: str, device: int) -> int:
         """The cell of a value on a device, with the operation that brings it there."""

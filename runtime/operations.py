@@ -1,13 +1,16 @@
 """The operations a call is made of. Issuing one only queues its work.
 
-    Feed    a host array            -> a cell on a device
-    Recall  a state variable        -> a cell on a device
-    Move    a cell on one device    -> a cell on another
-    Invoke  cells on a device       -> cells on it
-    Fetch   a cell                  -> staging memory, for a result on a far device
+    Feed       a host array            -> a cell on a device
+    Recall     a state variable        -> a cell on a device
+    Move       a cell on one device    -> a cell on another
+    Duplicate  a cell                  -> a cell on the same device
+    Invoke     cells on a device       -> cells on it
+    Fetch      a cell                  -> staging memory, for a result on a far device
 
 A cell is one value on one device. Fences order the operations, so nothing waits on the
-host until the end of the call.
+host until the end of the call. Code may write into some of its inputs (see
+targets/memory_effects.py): those have a cell of their own, `own` memory that nothing
+else reads. That of a state variable may be its only memory, when the call replaces it.
 """
 
 from collections.abc import Sequence
@@ -22,7 +25,7 @@ from lemurc.runtime.boundary import DeviceTensor
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.iree_errors import translated
-from lemurc.runtime.state import State
+from lemurc.runtime.state import Resident, State
 from lemurc.runtime.timeline import Point, Timeline
 
 
@@ -71,6 +74,8 @@ class Call:
         self.staged: dict[int, transport.Staging | None] = {}
         self.borrowed: list[np.ndarray] = []
         """Memory that is not the call's own: a result that lies in it is copied."""
+        self.donated: list[Resident] = []
+        """State whose memory the next stage may overwrite."""
         self.started = {line: line.value for line in work.timelines()}
 
     def begun(self, line: Timeline) -> int:
@@ -89,13 +94,16 @@ class Feed:
     target: OpenDevice
     element: int
     keep: bool
-    """The value becomes state, so it must not be the caller's memory."""
+    """The value becomes state or is written into, so it must not be the caller's memory."""
+    own: bool = False
 
     def issue(self, call: Call) -> None:
         array = call.arrays[self.source]
         if isinstance(array, DeviceTensor):
             if array.device.hal is self.target.hal:
                 call.views[self.cell] = array.view
+                if self.own:
+                    duplicate(call, self.cell, self.cell, self.device)
                 return
             array = array.numpy()
         put(call, self, array, self.cell, self.device, self.target, self.element, self.keep)
@@ -108,6 +116,9 @@ class Recall:
     device: int
     target: OpenDevice
     element: int
+    own: bool = False
+    replaced: bool = False
+    """The call has a new value for it, and nothing else reads the old one."""
 
     def issue(self, call: Call) -> None:
         assert call.state is not None
@@ -116,11 +127,27 @@ class Recall:
         if known is None:
             array = resident.array()
             put(call, self, array, self.cell, self.device, self.target, self.element, True)
+            if self.own:
+                return
             resident.views[self.target.name] = (self.target, call.views[self.cell])
             if call.ready[self.cell] is not None:
                 call.work.copies[self.device].wait()
-        else:
-            call.views[self.cell] = known[1]
+            return
+        call.views[self.cell] = known[1]
+        if self.own and self.replaced and not resident.shared:
+            call.donated.append(resident)
+        elif self.own:
+            duplicate(call, self.cell, self.cell, self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Duplicate:
+    source: int
+    cell: int
+    device: int
+
+    def issue(self, call: Call) -> None:
+        duplicate(call, self.source, self.cell, self.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +218,8 @@ class Invoke:
     outputs: tuple[int, ...]
 
     def issue(self, call: Call) -> None:
+        while call.donated:
+            call.donated.pop().give_away()
         line, views, ready = call.work.compute[self.device], call.views, call.ready
         wait = line.after([ready[cell] for cell in self.inputs], call.begun(line))
         results = self.executor.submit([views[cell] for cell in self.inputs], wait, line.advance())
@@ -214,6 +243,14 @@ class Fetch:
             line,
             call.begun(line),
         )
+
+
+def duplicate(call: Call, source: int, cell: int, device: int) -> None:
+    """The value of one cell in fresh memory, as another or the same cell."""
+    line = call.work.copies[device]
+    call.views[cell], call.ready[cell] = transport.duplicate(
+        call.views[source], call.ready[source], line, call.begun(line)
+    )
 
 
 def put(

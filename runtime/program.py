@@ -38,6 +38,8 @@ class Program:
     flags: Fetch | None = None
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Reference to (cell, device) where its value is computed or first put."""
+    owned: frozenset[str] = frozenset()
+    """Values in memory that neither the caller nor another value has."""
     cells: int = 0
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     """The weights that are results themselves, by name."""
@@ -86,7 +88,7 @@ class Program:
             index: self._value(call, update, isinstance(arrays[index], DeviceTensor), guarded)
             for index, update in self._updates.items()
         }
-        self._commit(call)
+        self._commit(call, on_device)
         with self._lock:
             self._idle.append(work)
         return results, updates
@@ -157,9 +159,10 @@ class Program:
         size = math.prod(shape) * dtype.itemsize
         return staging.bytes[:size].copy().view(dtype).reshape(shape)
 
-    def _commit(self, call: Call) -> None:
+    def _commit(self, call: Call, on_device: bool) -> None:
         if call.state is None or not self.function.state_updates:
             return
+        updates = list(self.function.state_updates.values())
         updated = dict(call.state.residents)
         for name, reference in self.function.state_updates.items():
             kind, _, other = reference.partition(":")
@@ -168,9 +171,13 @@ class Program:
                 resident = Resident(call.state.residents[name].dtype)
                 device = self.devices[number]
                 resident.views[device.name] = (device, call.views[cell])
+                resident.shared = (
+                    on_device or reference not in self.owned or updates.count(reference) > 1
+                )
                 updated[name] = resident
             elif kind == "state":
                 updated[name] = call.state.residents[other]
+                updated[name].shared = True
             else:
                 raise InternalError(f"state {name!r} is updated from {reference!r}")
         call.state.residents = updated

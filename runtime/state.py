@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.errors import InputError
+from lemurc.errors import DeviceError, InputError
 from lemurc.manifest import RANDOM_STATE, Weight
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
@@ -12,15 +12,30 @@ from lemurc.runtime.transport import fetch_now
 
 
 class Resident:
-    """One value of one state variable. It never changes, so sessions may share it."""
+    """One value of one state variable.
+
+    It never changes, so sessions may share it; one that is not `shared` may give its memory
+    away to the call that replaces it, and is no value any more.
+    """
 
     def __init__(self, dtype: np.dtype, host: np.ndarray | None = None) -> None:
         self.dtype = dtype
         self.host = host
         self.views: dict[str, tuple[OpenDevice, Any]] = {}
+        self.shared = False
+        self._given_away = False
+
+    def give_away(self) -> None:
+        self.host, self.views, self._given_away = None, {}, True
 
     def array(self) -> np.ndarray:
         """The value in host memory; not to be written to."""
+        if self._given_away:
+            raise DeviceError(
+                "the state of this session was lost in a call that failed",
+                code="state-lost",
+                hint="continue with session.reset() or session.load_state(...)",
+            )
         if self.host is None:
             device, view = next(iter(self.views.values()))
             self.host = fetch_now(view, device, self.dtype)
@@ -79,4 +94,6 @@ class State:
         twin = State.__new__(State)
         twin._artifact, twin._specs = artifact, self._specs
         twin.residents = dict(self.residents)
+        for resident in twin.residents.values():
+            resident.shared = True
         return twin

@@ -143,6 +143,20 @@ def host_copy(
     return copies, copies.value
 
 
+def duplicate(
+    view: Any, ready: Point | None, copies: Timeline, started_at: int
+) -> tuple[Any, Point | None]:
+    """Queue a copy of a value into fresh memory of the same device."""
+    source, device = view.get_buffer(), copies.device
+    size = source.byte_length()
+    if not size:
+        return view, ready
+    target = Lane().target(device, size, True)
+    wait = copies.after((ready,), started_at)
+    device.hal.queue_copy(source, target, wait, copies.advance())
+    return HalBufferView(target, view.shape, view.element_type), (copies, copies.value)
+
+
 class _Mapping:
     """The memory of a finished value, for NumPy; it lasts as long as any array over it.
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lemurc.targets.memory_effects import MemoryEffects
+
 COMMON_FLAGS = (
     "--iree-input-type=tm_tensor",
     "--iree-execution-model=async-external",
@@ -35,13 +37,15 @@ class StageTraits:
     `composites` counts the composite kinds left to IREE's own code generation;
     `wide_resources` says that a bf16 or complex constant is stored as a resource,
     `dynamic` that some size is known only at run time, and `dynamic_batches` that some
-    product of batches of matrices has such a size.
+    product of batches of matrices has such a size. `memory` says what its code may
+    write into.
     """
 
     composites: dict[str, int] = field(default_factory=dict)
     wide_resources: bool = False
     dynamic: bool = False
     dynamic_batches: bool = False
+    memory: MemoryEffects = MemoryEffects((), ())
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ its own conversion.
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lemurc.errors import InternalError
 from lemurc.targets.base import StageTraits
+from lemurc.targets.memory_effects import memory_effects
 
 PARAMETER_SCOPE = "model"
 ENTRY_POINT = "run"
@@ -57,6 +58,12 @@ def lower_to_iree(
             select(module)
         traits = _traits(module)
         parameters = lower(module)
+        functions = {
+            op.attributes["sym_name"].value: op
+            for op in _top_level(module)
+            if op.name == "func.func"
+        }
+        traits = replace(traits, memory=memory_effects(functions[ENTRY_POINT], functions))
         stream = io.BytesIO()
         module.write_bytecode(stream)
         return LoweredStage(stream.getvalue(), parameters, traits)

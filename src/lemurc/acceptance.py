@@ -148,14 +148,17 @@ def _compare(session: "Session", call: Call, options: CompileOptions) -> Compari
     """The worst output of one call from the initial state."""
     name, inputs, want = call.function, call.inputs, call.want
     function = session.manifest.functions[name]
-    own = [array.copy() for array in inputs]
+    own = [_aligned_copy(array) for array in inputs]
     args, kwargs = pytree.unflatten(function.in_tree, own)
     session.reset()
     results = pytree.flatten(function.out_tree, getattr(session, name)(*args, **kwargs), "result")
     updated = sorted(int(index) for index in function.input_updates)
-    got = [np.asarray(result) for result in results] + [own[index] for index in updated]
+    kept = [index for index in range(len(own)) if index not in updated]
+    # Also what the model does not change: code may write into memory it is given.
+    got = [np.asarray(result) for result in results] + [own[k] for k in (*updated, *kept)]
+    want = [*want, *(inputs[index] for index in kept)]
     names = [f"{name}: {spec.name}" for spec in function.outputs]
-    names += [f"{name}: {function.inputs[index].name} afterwards" for index in updated]
+    names += [f"{name}: {function.inputs[k].name} afterwards" for k in (*updated, *kept)]
     for index in call.random:
         if (got[index].shape, got[index].dtype) == (want[index].shape, want[index].dtype):
             got[index] = want[index]
@@ -163,6 +166,17 @@ def _compare(session: "Session", call: Call, options: CompileOptions) -> Compari
     if not compared:
         return Comparison(name, True, 0.0, 0.0)
     return max(compared, key=lambda item: (not item.ok, item.error))
+
+
+def _aligned_copy(array: Array) -> Array:
+    """As PyTorch's tensors lie in memory, which the CPU reads where it is."""
+    from lemurc.runtime.transport import ALIGNMENT
+
+    room = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    own: Array = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    own[...] = array
+    return own
 
 
 def _run_on_cpu(

@@ -86,10 +86,15 @@ def build(
             for ir in stage.ir
             if isinstance(content := modules[name, ir.target, ir.arch], bytes)
         }
-        stages[name] = mf.Stage(*common, tuple(files[key] for key in wanted if key in files))
-        check_stages[name] = mf.Stage(
-            *common, tuple(f for f in files.values() if f.target == "cpu")
+        effects = [ir.traits.memory for ir in stage.ir]
+        written = tuple(sorted({at for effect in effects for at in effect.written}))
+        owned = tuple(
+            at for at in range(len(stage.outputs)) if all(at in effect.owned for effect in effects)
         )
+        stored = tuple(files[key] for key in wanted if key in files)
+        checked = tuple(f for f in files.values() if f.target == "cpu")
+        stages[name] = mf.Stage(*common, stored, written, owned)
+        check_stages[name] = mf.Stage(*common, checked, written, owned)
     failures = [result for result in modules.values() if not isinstance(result, bytes)]
     plans = _compiled_plans(response, stages, failures, options, notes)
     functions = {

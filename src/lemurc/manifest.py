@@ -87,7 +87,9 @@ class Stage:
     """A pure function: references in, value names out.
 
     The entry point of its modules is `@run(inputs..., wait fence, signal fence)`; `ops`
-    counts operations by kind.
+    counts operations by kind. `written` are positions of inputs whose memory the modules
+    may write into: it must be of no use to anybody else. `owned` are outputs whose memory
+    is that of no input but those, nor of another output.
     """
 
     inputs: tuple[str, ...]
@@ -95,6 +97,8 @@ class Stage:
     cost: Cost
     ops: dict[str, int]
     modules: tuple[ModuleFile, ...]
+    written: tuple[int, ...] = ()
+    owned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.export import Dim
 
 import lemurc
-from lemurc.errors import VerificationError
+from lemurc.errors import DeviceError, VerificationError
+from lemurc.runtime import transport
+from lemurc.runtime.executor import StageExecutor
 
 I = torch.tensor  # noqa: E741
 
@@ -46,6 +49,47 @@ class Scatters(nn.Module):
             zeros,
             y,
         )
+
+
+class Overwrites(nn.Module):
+    """Everything that IREE 3.13 was seen to write into its operand, each with its own."""
+
+    def forward(self, at: Any, *x: Any) -> Any:
+        ones, one = torch.ones(1, 256), at[:, None].expand(1, 256)
+        return (
+            x[0].index_put((at,), ones),
+            x[1].index_put((at,), ones, accumulate=True),
+            x[2].scatter(0, one, ones),
+            x[3].scatter_add(0, one, ones),
+            x[4].scatter_reduce(0, one, ones, "amax"),
+            x[5].index_add(0, at, ones),
+            x[6].index_copy(0, at, ones),
+            x[7].index_fill(0, at, 3.0),
+            x[8].sort(0)[0],
+            x[9].sort(1, descending=True),
+            x[10].topk(3),
+            torch.slice_scatter(x[11], torch.ones(2, 256), 0, 3, 5),
+            torch.diagonal_scatter(x[12], torch.ones(128)),
+            x[13].put(at, torch.ones(1)),
+            x[14].view(64, 512).index_put((at,), torch.ones(1, 512)),
+            x[15].flatten().index_put((at,), torch.ones(1)),
+            x[16][None].index_put((at * 0, at), ones),
+            x[17].clone().index_put_((at,), ones) + x[17],
+        )
+
+
+class Cache(nn.Module):
+    """Two variables, one of them read twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(128, 256))
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: Any, at: Any) -> Any:
+        self.rows[at] = x
+        self.count += 1
+        return self.rows.sum(1) * self.count
 
 
 class DynamicSorts(nn.Module):
@@ -88,3 +132,97 @@ def test_a_scatter_that_iree_gets_wrong_is_not_delivered(tmp_path: Path) -> None
     with pytest.raises(VerificationError):
         lemurc.compile(DynamicZeros(), (torch.randn(11),), dynamic_shapes=SHAPES, output=path)
     assert not path.exists()
+
+
+def aligned(shape: tuple[int, ...]) -> np.ndarray:
+    """Memory that a session computes from where it is, as it does from a tensor's."""
+    return torch.randn(shape).numpy()
+
+
+def test_arguments_are_left_alone(tmp_path: Path) -> None:
+    model, at = Overwrites(), I([5])
+    example = (at, *(torch.randn(128, 256) for _ in range(18)))
+    compiled = lemurc.compile(model, example, targets="cpu", output=tmp_path / "m.lemur")
+    with lemurc.load(compiled.path) as session:
+        given = [aligned((128, 256)) for _ in range(18)]
+        kept = [array.copy() for array in given]
+        session(at.numpy(), *given)
+        for k, (array, before) in enumerate(zip(given, kept, strict=True)):
+            np.testing.assert_array_equal(array, before, err_msg=str(k))
+        on_device = session(at.numpy(), *given, outputs="device")[0]
+        before = on_device.numpy().copy()
+        session(at.numpy() + 1, on_device, *given[1:])
+        np.testing.assert_array_equal(on_device.numpy(), before)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    example = (torch.randn(1, 256), I([3]))
+    path = tmp_path_factory.mktemp("cache") / "m.lemur"
+    return lemurc.compile(Cache(), example, targets="cpu", output=path).path
+
+
+def rows(session: Any) -> float:
+    return float(session.state()["rows"].sum()) / 256
+
+
+def test_sessions_with_a_common_past_go_their_own_ways(cache: Path) -> None:
+    one = np.ones((1, 256), np.float32)
+    with lemurc.load(cache) as session:
+        session(one, np.array([0]))
+        saved, twin = session.state(), session.copy()
+        session(one, np.array([1]))
+        assert (rows(session), rows(twin)) == (2, 1)
+        twin(one, np.array([2]))
+        twin(one, np.array([3]))
+        assert (rows(session), rows(twin), saved["rows"].sum() / 256) == (2, 3, 1)
+        session.load_state(saved)
+        session(one, np.array([4]))
+        assert (rows(session), saved["rows"].sum() / 256) == (2, 1)
+        session.reset()
+        session(one, np.array([5]))
+        assert (rows(session), rows(lemurc.load(cache))) == (1, 0)
+
+
+def test_state_is_updated_where_it_lies(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[int] = []
+
+    def duplicate(view: Any, *rest: Any) -> Any:
+        copied.append(view.get_buffer().byte_length())
+        return original(view, *rest)
+
+    original = transport.duplicate
+    monkeypatch.setattr(transport, "duplicate", duplicate)
+    one = np.ones((1, 256), np.float32)
+    with lemurc.load(cache) as session:
+        for at in range(3):
+            session(one, np.array([at]))
+        assert not copied
+        with session.copy() as twin:
+            twin(one, np.array([7]))
+            assert copied == [128 * 256 * 4]
+            twin(one, np.array([8]))
+            assert len(copied) == 1
+            assert (rows(session), rows(twin)) == (3, 5)
+
+
+def test_state_that_went_down_with_a_call_is_not_used(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = np.ones((1, 256), np.float32)
+    with lemurc.load(cache) as session:
+        session(one, np.array([0]))
+        with monkeypatch.context() as broken:
+            broken.setattr(StageExecutor, "submit", fail)
+            with pytest.raises(DeviceError):
+                session(one, np.array([1]))
+        with pytest.raises(DeviceError) as caught:
+            session(one, np.array([1]))
+        assert caught.value.code == "state-lost"
+        session.reset()
+        session(one, np.array([1]))
+        assert rows(session) == 1
+
+
+def fail(*_: Any) -> None:
+    raise DeviceError("it broke", code="run-failed", where="cpu:0")
