@@ -1,7 +1,7 @@
 """Functions of floats written so that torch-mlir and IREE compute them right.
 
 tanh(x)           -> the sign of x times 1 - 2 e / (1 + e), e = exp(-2 |x|), and near 0
-                     expm1(2 |x|) / (expm1(2 |x|) + 2)
+                     expm1(2 x) / (expm1(2 x) + 2)
                      (IREE's stops short of 1, which asin or log1p then shows)
 pow(x, -2)        -> reciprocal(pow(x, 2))                 (IREE: NaN at 0)
 pow(x, y)         -> pow(|x|, y) with the sign for whole y (IREE: NaN for x <= 0)
@@ -45,13 +45,14 @@ def _tanh(operation: ir.Operation) -> None:
     size = create("torch.aten.abs", [x], kind)
     e = create("torch.aten.exp", [times(size, -2.0)], kind)
     part = create("torch.aten.div.Tensor", [times(e, -2.0), plus(e, 1.0)], kind)
-    small = create("torch.aten.expm1", [times(size, -2.0)], kind)
-    near = create("torch.aten.div.Tensor", [times(small, -1.0), plus(small, 2.0)], kind)
-    is_near = create("torch.aten.lt.Scalar", [size, number(0.5)], truth)
-    positive = create("torch.aten.where.self", [is_near, near, plus(part, 1.0)], kind)
+    small = create("torch.aten.expm1", [times(x, 2.0)], kind)
+    near = create("torch.aten.div.Tensor", [small, plus(small, 2.0)], kind)
+    positive = plus(part, 1.0)
     is_negative = create("torch.aten.lt.Scalar", [x, number(0.0)], truth)
     mirrored = create("torch.aten.neg", [positive], kind)
-    made = create("torch.aten.where.self", [is_negative, mirrored, positive], kind)
+    far = create("torch.aten.where.self", [is_negative, mirrored, positive], kind)
+    is_near = create("torch.aten.lt.Scalar", [size, number(0.5)], truth)
+    made = create("torch.aten.where.self", [is_near, near, far], kind)
     result.replace_all_uses_with(made)
     operation.erase()
 

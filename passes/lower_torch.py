@@ -7,6 +7,7 @@ composites; argument and result attributes are as they were.
 from lemurc.passes.base import Pass
 from lemurc.passes.collapse_batch_matmul import CollapseBatchMatmul
 from lemurc.passes.convert_torch import ConvertTorch
+from lemurc.passes.expand_remainders import ExpandRemainders
 from lemurc.passes.fill_constants import FillConstants
 from lemurc.passes.finish_lowering import FinishLowering
 from lemurc.passes.fold_constant_casts import FoldConstantCasts
@@ -29,6 +30,7 @@ def lower_torch() -> list[Pass | str]:
         FillConstants(),  # IREE confuses the results of torch-mlir's form
         OwnSortPlaces(),  # IREE loses the copy that a shared one needs
         SortNanLast(),  # torch-mlir's order leaves NaN where it stands
+        ExpandRemainders(),  # IREE links none of f64
         ThreadRandomState(),  # no globals, which stages could not share
         CollapseBatchMatmul(),  # before cleaning up: it leaves broadcasts of weights unread
         "func.func(canonicalize,cse)",

@@ -11,6 +11,7 @@ PASSES = {
     "collapse-batch-matmul": "collapse_batch_matmul:CollapseBatchMatmul",
     "convert-onnx": "convert_onnx:ConvertOnnx",
     "convert-torch": "convert_torch:ConvertTorch",
+    "expand-remainders": "expand_remainders:ExpandRemainders",
     "fill-constants": "fill_constants:FillConstants",
     "finish-lowering": "finish_lowering:FinishLowering",
     "fold-batch-norm": "fold_batch_norm:FoldBatchNorm",

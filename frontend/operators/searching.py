@@ -86,6 +86,42 @@ def median_dim(
     return value, place
 
 
+def _extreme(
+    values: torch.Tensor, reduce: Any, dim: int | None, keepdim: bool
+) -> tuple[torch.Tensor, torch.Tensor] | Any:
+    """The extreme and its first place, or the first NaN, which torch-mlir's lowering passes over."""
+    if not values.is_floating_point():
+        return NotImplemented
+    if values.dim() == 0:
+        return values.clone(), torch.zeros_like(values, dtype=torch.int64)
+    if dim is None:
+        whole = values.flatten()
+        value, place = _extreme(whole, reduce, 0, keepdim)
+        return value, place.view([1] * values.dim()) if keepdim else place
+    value = reduce(values, [dim], True)
+    hits = (values == value) | (values != values)
+    place = hits.to(torch.int32).argmax(dim, keepdim)
+    return value if keepdim else value.squeeze(dim), place
+
+
+def max_dim(values: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    return _extreme(values, torch.amax, dim, keepdim)
+
+
+def min_dim(values: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    return _extreme(values, torch.amin, dim, keepdim)
+
+
+def argmax(values: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    made = _extreme(values, torch.amax, dim, keepdim)
+    return made if made is NotImplemented else made[1]
+
+
+def argmin(values: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    made = _extreme(values, torch.amin, dim, keepdim)
+    return made if made is NotImplemented else made[1]
+
+
 def nanmedian(values: torch.Tensor) -> torch.Tensor:
     return nanmedian_dim(values.flatten(), 0)[0]
 
@@ -153,13 +189,17 @@ def _running_extreme(
 
 _aten = torch.ops.aten
 TABLE: Table = {
+    _aten.argmax.default: argmax,
+    _aten.argmin.default: argmin,
     _aten.bucketize.Scalar: bucketize,
     _aten.bucketize.Tensor: bucketize,
     _aten.cummax.default: cummax,
     _aten.cummin.default: cummin,
     _aten.histc.default: histc,
+    _aten.max.dim: max_dim,
     _aten.median.default: median,
     _aten.median.dim: median_dim,
+    _aten.min.dim: min_dim,
     _aten.mode.default: mode,
     _aten.nanmedian.default: nanmedian,
     _aten.nanmedian.dim: nanmedian_dim,
