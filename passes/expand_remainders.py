@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
+from lemurc.passes.inline_template import inlined
 
 _TEMPLATE = """
 func.func private @remainder(%x: f64, %y: f64) -> f64 {
@@ -97,31 +98,7 @@ class ExpandRemainders(Pass):
             return ir.WalkResult.ADVANCE
 
         module.walk(visit)
-        if not found:
-            return
-        with module.context:
-            template = ir.Module.parse(_TEMPLATE)
-        body = template.body.operations[0].regions[0].blocks[0]
         for operation in found:
-            _inline(body, operation)
-
-
-def _inline(body: ir.Block, operation: ir.Operation) -> None:
-    values: dict[ir.Value, ir.Value] = dict(
-        zip(body.arguments, operation.operands, strict=True)
-    )
-
-    def connect(nested: ir.Operation) -> Any:
-        for at, operand in enumerate(nested.operands):
-            if operand in values:
-                nested.operands[at] = values[operand]
-        return ir.WalkResult.ADVANCE
-
-    *steps, end = body.operations
-    with ir.InsertionPoint(operation), operation.location:
-        for step in steps:
-            made = step.operation.clone()
-            made.walk(connect)
-            values.update(zip(step.operation.results, made.results, strict=True))
-    operation.results[0].replace_all_uses_with(values[end.operation.operands[0]])
-    operation.erase()
+            made = inlined(_TEMPLATE, list(operation.operands), operation)
+            operation.results[0].replace_all_uses_with(made)
+            operation.erase()

@@ -11,6 +11,7 @@ from lemurc.passes.expand_remainders import ExpandRemainders
 from lemurc.passes.fill_constants import FillConstants
 from lemurc.passes.finish_lowering import FinishLowering
 from lemurc.passes.fold_constant_casts import FoldConstantCasts
+from lemurc.passes.keep_roundings import KeepRoundings
 from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
 from lemurc.passes.own_sort_places import OwnSortPlaces
@@ -36,5 +37,6 @@ def lower_torch() -> list[Pass | str]:
         "func.func(canonicalize,cse)",
         TrimWindows(),  # after it: the sizes of what was padded are constants now
         FoldConstantCasts(),  # no f64 that the model did not ask for
+        KeepRoundings(),  # IREE drops those to bf16
         FinishLowering(),  # refuse what torch-mlir got wrong without a word
     ]

@@ -19,6 +19,7 @@ PASSES = {
     "form-stages": "form_stages:FormStages",
     "fuse": "fuse:Fuse",
     "hoist-parameters": "hoist_parameters:HoistParameters",
+    "keep-roundings": "keep_roundings:KeepRoundings",
     "normalize-torch": "normalize_torch:NormalizeTorch",
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-stages": "outline_stages:OutlineStages",
