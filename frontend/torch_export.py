@@ -229,6 +229,7 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
             decomposed: ExportedProgram = unrolled.run_decompositions(table)
             if expand_complex(decomposed):
                 decomposed = decomposed.run_decompositions(table)
+            _require_sizes_still_vary(program, decomposed)
             return decomposed
     except UnsupportedModelError:
         raise
@@ -239,6 +240,22 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
             hint="buffers that share memory, or views of one another, are a common cause: "
             "give each its own with .clone()",
         ) from error
+
+
+def _require_sizes_still_vary(program: ExportedProgram, decomposed: ExportedProgram) -> None:
+    """A decomposition that asks for the value of a size makes it a constant without a word."""
+    for node in decomposed.graph.find_nodes(op="placeholder"):
+        sizes = getattr(node.meta.get("val"), "shape", ())
+        varying = [(at, size) for at, size in enumerate(sizes) if isinstance(size, torch.SymInt)]
+        for at, size in varying:
+            replaced = size.node.shape_env.replace(size.node._expr)
+            if replaced.is_number and program.range_constraints:
+                raise UnsupportedModelError(
+                    f"dimension {at} of '{node.name}' varies, and the model was decomposed as if "
+                    f"it were {replaced}",
+                    code="dynamic-size-specialised",
+                    hint="give this dimension a fixed size",
+                )
 
 
 def _first_lines(error: Exception, count: int = 6) -> str:

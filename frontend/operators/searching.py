@@ -173,6 +173,8 @@ def _running_extreme(
         return values.clone(), torch.zeros_like(values, dtype=torch.int64)
     moved = values.movedim(dim, -1)
     size = moved.shape[-1]
+    if not isinstance(size, int):
+        return _extremes_of_any_size(moved, dim, largest=largest)
     places = torch.arange(size).expand(moved.shape)
     step = 1
     while step < size:
@@ -185,6 +187,21 @@ def _running_extreme(
         places = torch.cat([places[..., :step], place], -1)
         step *= 2
     return moved.movedim(-1, dim), places.movedim(-1, dim)
+
+
+def _extremes_of_any_size(
+    moved: torch.Tensor, dim: int, *, largest: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same by comparing every place with all before it: the steps cannot be counted."""
+    places = torch.arange(moved.shape[-1])
+    seen = places[:, None] >= places
+    before = moved[..., None, :]
+    reduce = torch.amax if largest else torch.amin
+    first = moved[..., None, :1]  # has been seen everywhere
+    best = reduce(torch.where(seen, before, first), -1)
+    hits = (before == best[..., None]) | (before != before)
+    place = torch.where(seen & hits, places, -1).amax(-1)
+    return best.movedim(-1, dim), place.movedim(-1, dim)
 
 
 _aten = torch.ops.aten

@@ -53,6 +53,15 @@ class Program:
     def variants(self) -> tuple[int, ...]:
         return tuple(range(VARIANTS)) if self.only is None else (self.only,)
 
+    @property
+    def is_declared(self) -> bool:
+        """Is every size that varies over the variants one of the symbols?"""
+        return self.only is not None or all(
+            len(set(sizes)) == 1 or sizes in self.symbols.values()
+            for name in self.inputs
+            for sizes in self.values[name].sizes
+        )
+
     def source(self) -> str:
         lines = [HEADER, "", "class Program(torch.nn.Module):"]
         lines += [f"    def forward(self, {', '.join(self.inputs)}):"]
