@@ -20,6 +20,7 @@ from lemurc.frontend.program import Program
 from lemurc.frontend.random_numbers import draws, random_results
 from lemurc.frontend.recurrent import loops_for_recurrent_layers
 from lemurc.frontend.reference import eager_reference
+from lemurc.frontend.shape_guards import count_guards, require_no_new_guards
 from lemurc.frontend.signature import signature_of, updated_inputs
 from lemurc.frontend.transforms import is_transform_error, lost_values, recorded
 from lemurc.frontend.user_code import raised_by_user, raising_line, said
@@ -225,11 +226,12 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     try:
         with torch.no_grad():
             unrolled = unroll_control_flow(program)
+            guards = count_guards(unrolled)
             table = decomposition_table(unrolled)
             decomposed: ExportedProgram = unrolled.run_decompositions(table)
             if expand_complex(decomposed):
                 decomposed = decomposed.run_decompositions(table)
-            _require_sizes_still_vary(program, decomposed)
+            require_no_new_guards(decomposed, guards)
             return decomposed
     except UnsupportedModelError:
         raise
@@ -240,22 +242,6 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
             hint="buffers that share memory, or views of one another, are a common cause: "
             "give each its own with .clone()",
         ) from error
-
-
-def _require_sizes_still_vary(program: ExportedProgram, decomposed: ExportedProgram) -> None:
-    """A decomposition that asks for the value of a size makes it a constant without a word."""
-    for node in decomposed.graph.find_nodes(op="placeholder"):
-        sizes = getattr(node.meta.get("val"), "shape", ())
-        varying = [(at, size) for at, size in enumerate(sizes) if isinstance(size, torch.SymInt)]
-        for at, size in varying:
-            replaced = size.node.shape_env.replace(size.node._expr)
-            if replaced.is_number and program.range_constraints:
-                raise UnsupportedModelError(
-                    f"dimension {at} of '{node.name}' varies, and the model was decomposed as if "
-                    f"it were {replaced}",
-                    code="dynamic-size-specialised",
-                    hint="give this dimension a fixed size",
-                )
 
 
 def _first_lines(error: Exception, count: int = 6) -> str:
