@@ -232,6 +232,12 @@ def _promoted(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
 def power_of_integers(base: Any, exponent: Any) -> torch.Tensor:
     """By squaring, in the integers; where a result is a float, NotImplemented."""
     if isinstance(exponent, torch.Tensor):
+        if not isinstance(base, torch.Tensor):
+            dtype = torch.result_type(base, exponent)
+            if base == 1:  # even to the power of NaN
+                return torch.ones_like(exponent, dtype=dtype)
+            if dtype.is_floating_point and base <= 0:  # torch-mlir takes its logarithm
+                return torch.pow(torch.full_like(exponent, base, dtype=dtype), exponent)
         if exponent.is_floating_point() or exponent.dtype is torch.bool:
             return NotImplemented
         if not isinstance(base, torch.Tensor):
