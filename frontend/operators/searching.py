@@ -89,7 +89,7 @@ def median_dim(
 def _extreme(
     values: torch.Tensor, reduce: Any, dim: int | None, keepdim: bool
 ) -> tuple[torch.Tensor, torch.Tensor] | Any:
-    """The extreme and its first place, or the first NaN, which torch-mlir's lowering passes over."""
+    """The extreme and its first place; the first NaN wins, which torch-mlir passes over."""
     if not values.is_floating_point():
         return NotImplemented
     if values.dim() == 0:
