@@ -21,6 +21,7 @@ from lemurc.frontend.quiet import quiet_torch
 from lemurc.frontend.random_numbers import draws, random_results
 from lemurc.frontend.recurrent import loops_for_recurrent_layers
 from lemurc.frontend.reference import eager_reference
+from lemurc.frontend.shape_guards import count_guards, require_no_new_guards
 from lemurc.frontend.signature import signature_of, updated_inputs
 from lemurc.frontend.transforms import is_transform_error, lost_values, recorded
 from lemurc.frontend.user_code import raised_by_user, raising_line, said
@@ -231,10 +232,12 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     try:
         with torch.no_grad():
             unrolled = unroll_control_flow(program)
+            guards = count_guards(unrolled)
             table = decomposition_table(unrolled)
             decomposed: ExportedProgram = unrolled.run_decompositions(table)
             if expand_complex(decomposed):
                 decomposed = decomposed.run_decompositions(table)
+            require_no_new_guards(decomposed, guards)
             return decomposed
     except UnsupportedModelError:
         raise

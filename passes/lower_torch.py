@@ -7,9 +7,11 @@ composites; argument and result attributes are as they were.
 from lemurc.passes.base import Pass
 from lemurc.passes.collapse_batch_matmul import CollapseBatchMatmul
 from lemurc.passes.convert_torch import ConvertTorch
+from lemurc.passes.expand_remainders import ExpandRemainders
 from lemurc.passes.fill_constants import FillConstants
 from lemurc.passes.finish_lowering import FinishLowering
 from lemurc.passes.fold_constant_casts import FoldConstantCasts
+from lemurc.passes.keep_roundings import KeepRoundings
 from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
 from lemurc.passes.own_sort_places import OwnSortPlaces
@@ -29,10 +31,12 @@ def lower_torch() -> list[Pass | str]:
         FillConstants(),  # IREE confuses the results of torch-mlir's form
         OwnSortPlaces(),  # IREE loses the copy that a shared one needs
         SortNanLast(),  # torch-mlir's order leaves NaN where it stands
+        ExpandRemainders(),  # IREE links none of f64
         ThreadRandomState(),  # no globals, which stages could not share
         CollapseBatchMatmul(),  # before cleaning up: it leaves broadcasts of weights unread
         "func.func(canonicalize,cse)",
         TrimWindows(),  # after it: the sizes of what was padded are constants now
         FoldConstantCasts(),  # no f64 that the model did not ask for
+        KeepRoundings(),  # IREE drops those to bf16
         FinishLowering(),  # refuse what torch-mlir got wrong without a word
     ]

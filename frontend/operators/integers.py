@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from lemurc.frontend.operators.floating import Table
+from lemurc.frontend.operators.floor_division import floor_divide
 
 _BYTES = (torch.int8, torch.uint8)
 _WIDE = (torch.int16, torch.int32, torch.int64)
@@ -35,9 +36,14 @@ def _in_32_bits(operator: Any, *, with_number: bool = False) -> Callable[..., An
 
 
 def divide(left: Any, right: Any, *, rounding_mode: str | None) -> Any:
-    """Of integers as integers: bytes in 32 bits, and no quotient by way of f64."""
+    """Of integers as integers: bytes in 32 bits, and no quotient by way of f64.
+
+    The floor of floats is in floor_division.py.
+    """
     tensors = [item for item in (left, right) if isinstance(item, torch.Tensor)]
     dtype = torch.result_type(left, right)
+    if rounding_mode == "floor" and dtype.is_floating_point:
+        return floor_divide(left, right)
     if rounding_mode is None or dtype not in (*_BYTES, *_WIDE):
         return NotImplemented
     if rounding_mode == "trunc" and len(tensors) == 2 and dtype in _WIDE:

@@ -86,6 +86,42 @@ def median_dim(
     return value, place
 
 
+def _extreme(
+    values: torch.Tensor, reduce: Any, dim: int | None, keepdim: bool
+) -> tuple[torch.Tensor, torch.Tensor] | Any:
+    """The extreme and its first place; the first NaN wins, which torch-mlir passes over."""
+    if not values.is_floating_point():
+        return NotImplemented
+    if values.dim() == 0:
+        return values.clone(), torch.zeros_like(values, dtype=torch.int64)
+    if dim is None:
+        whole = values.flatten()
+        value, place = _extreme(whole, reduce, 0, keepdim)
+        return value, place.view([1] * values.dim()) if keepdim else place
+    value = reduce(values, [dim], True)
+    hits = (values == value) | (values != values)
+    place = hits.to(torch.int32).argmax(dim, keepdim)
+    return value if keepdim else value.squeeze(dim), place
+
+
+def max_dim(values: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    return _extreme(values, torch.amax, dim, keepdim)
+
+
+def min_dim(values: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    return _extreme(values, torch.amin, dim, keepdim)
+
+
+def argmax(values: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    made = _extreme(values, torch.amax, dim, keepdim)
+    return made if made is NotImplemented else made[1]
+
+
+def argmin(values: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    made = _extreme(values, torch.amin, dim, keepdim)
+    return made if made is NotImplemented else made[1]
+
+
 def nanmedian(values: torch.Tensor) -> torch.Tensor:
     return nanmedian_dim(values.flatten(), 0)[0]
 
@@ -137,6 +173,8 @@ def _running_extreme(
         return values.clone(), torch.zeros_like(values, dtype=torch.int64)
     moved = values.movedim(dim, -1)
     size = moved.shape[-1]
+    if not isinstance(size, int):
+        return _extremes_of_any_size(moved, dim, largest=largest)
     places = torch.arange(size).expand(moved.shape)
     step = 1
     while step < size:
@@ -151,15 +189,34 @@ def _running_extreme(
     return moved.movedim(-1, dim), places.movedim(-1, dim)
 
 
+def _extremes_of_any_size(
+    moved: torch.Tensor, dim: int, *, largest: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same by comparing every place with all before it: the steps cannot be counted."""
+    places = torch.arange(moved.shape[-1])
+    seen = places[:, None] >= places
+    before = moved[..., None, :]
+    reduce = torch.amax if largest else torch.amin
+    first = moved[..., None, :1]  # has been seen everywhere
+    best = reduce(torch.where(seen, before, first), -1)
+    hits = (before == best[..., None]) | (before != before)
+    place = torch.where(seen & hits, places, -1).amax(-1)
+    return best.movedim(-1, dim), place.movedim(-1, dim)
+
+
 _aten = torch.ops.aten
 TABLE: Table = {
+    _aten.argmax.default: argmax,
+    _aten.argmin.default: argmin,
     _aten.bucketize.Scalar: bucketize,
     _aten.bucketize.Tensor: bucketize,
     _aten.cummax.default: cummax,
     _aten.cummin.default: cummin,
     _aten.histc.default: histc,
+    _aten.max.dim: max_dim,
     _aten.median.default: median,
     _aten.median.dim: median_dim,
+    _aten.min.dim: min_dim,
     _aten.mode.default: mode,
     _aten.nanmedian.default: nanmedian,
     _aten.nanmedian.dim: nanmedian_dim,

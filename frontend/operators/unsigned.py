@@ -55,6 +55,9 @@ _NAMES = (
     "sub",
     "topk",
 )
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+_QUOTIENTS = (torch.ops.aten.div.Tensor, torch.ops.aten.div.Scalar)
+"""They compute in floats, so that a negative number stays one."""
 Decompose = Callable[..., Any]
 
 
@@ -75,6 +78,10 @@ def _counts_dimensions_by_name(overload: Any) -> bool:
 
 
 def _widened(overload: Any, otherwise: Decompose | None) -> Decompose:
+    schema = overload._schema.arguments
+    numbers = {a.name for a in schema if "number" in str(a.type) or "Tensor" in str(a.type)}
+    places = [at for at, a in enumerate(schema) if a.name in numbers]
+
     def decompose(*arguments: Any, **named: Any) -> Any:
         tensors = [item for item in arguments if isinstance(item, torch.Tensor)]
         if overload._overloadpacket is torch.ops.aten.scatter_reduce:
@@ -82,8 +89,12 @@ def _widened(overload: Any, otherwise: Decompose | None) -> Decompose:
         if all(tensor.dtype is not torch.uint8 for tensor in tensors):
             return otherwise(*arguments, **named) if otherwise else NotImplemented
         dtype = functools.reduce(torch.promote_types, _promoting(tensors))
-        wide = [item.to(torch.int32) if _is_byte(item) else item for item in arguments]
-        made = overload(*wide, **named)
+        operands = [item for at, item in enumerate(arguments) if at in places]
+        operands += [item for key, item in named.items() if key in numbers]
+        if _in_bytes(overload, dtype, operands):
+            arguments = tuple(_byte(a) if at in places else a for at, a in enumerate(arguments))
+            named = {k: _byte(item) if k in numbers else item for k, item in named.items()}
+        made = overload(*map(_wide, arguments), **named)
         if isinstance(made, (tuple, list)):
             return tuple(_cut(item, dtype) for item in made)
         return _cut(made, dtype)
@@ -91,8 +102,28 @@ def _widened(overload: Any, otherwise: Decompose | None) -> Decompose:
     return decompose
 
 
-def _is_byte(item: Any) -> bool:
-    return isinstance(item, torch.Tensor) and item.dtype is torch.uint8
+def _in_bytes(overload: Any, dtype: torch.dtype, operands: list[Any]) -> bool:
+    """Does eager convert every operand to an unsigned byte first?"""
+    if dtype is not torch.uint8 or overload in _QUOTIENTS:
+        return False
+    return not any(
+        item.is_floating_point() if isinstance(item, torch.Tensor) else isinstance(item, float)
+        for item in operands
+    )
+
+
+def _byte(item: Any) -> Any:
+    """A number or a tensor of rank 0 beside unsigned bytes, as eager converts it."""
+    if type(item) is int:
+        return item % 256
+    if isinstance(item, torch.Tensor) and not item.dim() and item.dtype in _INTEGERS:
+        return item & 255
+    return item
+
+
+def _wide(item: Any) -> Any:
+    is_byte = isinstance(item, torch.Tensor) and item.dtype is torch.uint8
+    return item.to(torch.int32) if is_byte else item
 
 
 def _promoting(tensors: list[torch.Tensor]) -> list[torch.dtype]:

@@ -53,6 +53,15 @@ class Program:
     def variants(self) -> tuple[int, ...]:
         return tuple(range(VARIANTS)) if self.only is None else (self.only,)
 
+    @property
+    def is_declared(self) -> bool:
+        """Is every size that varies over the variants one of the symbols?"""
+        return self.only is not None or all(
+            len(set(sizes)) == 1 or sizes in self.symbols.values()
+            for name in self.inputs
+            for sizes in self.values[name].sizes
+        )
+
     def source(self) -> str:
         lines = [HEADER, "", "class Program(torch.nn.Module):"]
         lines += [f"    def forward(self, {', '.join(self.inputs)}):"]
@@ -155,12 +164,13 @@ def check(program: Program, setting: Setting, findings: Findings) -> None:
             except LemurcError as error:
                 named = _named(program, error, Path(folder))
                 reason = _reason(error)
-                if isinstance(error, UnsupportedModelError) and named:
+                groups = _halves(program)
+                apart = len({_owner(step.name) for step in named}) < 2 or len(groups) < 2
+                if isinstance(error, UnsupportedModelError) and named and apart:
                     for step in named:
                         findings.refuse(step.kind, reason)
                     program = program.without(step.name for step in named)
                     continue
-                groups = _halves(program)
                 if len(groups) > 1:
                     for group in groups:
                         check(group, setting, findings)
@@ -229,8 +239,11 @@ def _named(program: Program, error: LemurcError, folder: Path) -> list[Step]:
 
 
 def _reason(error: LemurcError) -> str:
-    """Its code, and the operations it names."""
+    """Its code, and the operations it names or what IREE said."""
     names = sorted(set(re.findall(r"(?:aten|prims|torchvision)\.[\w.]+", str(error))))
+    if log := re.search(r"reproducer: (\S+)", str(error)):
+        said = re.search(r"error: .*", (Path(log[1]) / "log.txt").read_text())
+        names = [said[0][:200]] if said else names
     return f"{error.code} {' '.join(names[:4])}".strip()
 
 

@@ -54,6 +54,8 @@ def _less(best: Difference, found: Difference) -> Difference:
 
 
 def _difference(program: Program, found: Difference) -> Difference | None:
+    if not program.is_declared:
+        return None
     with tempfile.TemporaryDirectory(prefix="lemurc-fuzz-") as folder:
         try:
             differences = compare(program, found.setting, Path(folder))

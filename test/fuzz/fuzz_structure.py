@@ -495,9 +495,16 @@ for _name, _ranks, _template, _exact in (
     _spatial(_name, _ranks, _template, _exact)
 
 
+def _is_finite(value: Value) -> bool:
+    """Eager's fused attention makes 0 of NaN scores, where its plain one keeps NaN."""
+    return all(bool(tensor.isfinite().all()) for tensor in value.tensors)
+
+
 @_kind
 def _sdpa(draw: Draw) -> Made | None:
-    x = draw.pick(("float32", "float64", "float16"), (4,))
+    x = draw.pick(("float32", "float64", "float16"), (4,), accept=_is_finite)
+    if not _is_finite(x):
+        return None
     causal = draw.chance(0.4)
     call = f"F.scaled_dot_product_attention({x.name}, {x.name} * 0.5, {x.name}"
     return f"{call}, is_causal={causal})", (x,), False
@@ -505,8 +512,10 @@ def _sdpa(draw: Draw) -> Made | None:
 
 @_kind
 def _sdpa_mask(draw: Draw) -> Made | None:
-    x = draw.pick(("float32",), (3, 4))
+    x = draw.pick(("float32",), (3, 4), accept=_is_finite)
     mask = draw.like(x, "float32", broadcast=False)
+    if not (_is_finite(x) and _is_finite(mask)):
+        return None
     q = f"{x.name}, {x.name}, {x.name}"
     bias = f"{mask.name}[..., :1] + torch.zeros({x.name}.shape[-2])"
     return f"F.scaled_dot_product_attention({q}, attn_mask={bias})", (x, mask), False

@@ -32,9 +32,9 @@ def test_drawing_is_repeatable_and_varied() -> None:
 
 
 def test_a_wrong_result_is_found_and_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lemurc.frontend.operators import elementary
+    from lemurc.frontend.operators import hyperbolic
 
-    monkeypatch.setitem(elementary.TABLE, torch.ops.aten.cosh.default, lambda x: torch.exp(x))
+    monkeypatch.setitem(hyperbolic.TABLE, torch.ops.aten.cosh.default, lambda x: torch.exp(x))
     only = {kind: run.KINDS[kind] for kind in ("cosh", "add", "flip", "cumsum")}
     monkeypatch.setattr(run, "KINDS", only)
     _, findings = run.fuzz(1, range(1), [Setting("cpu:host", 0)])

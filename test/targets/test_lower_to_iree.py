@@ -89,3 +89,19 @@ def test_constants_iree_cannot_inline_are_noticed(element, wide):
         """.replace("TYPE", element)
     )
     assert stage.traits.wide_resources is wide
+
+
+def test_what_a_sort_carries_along_stays_in_a_buffer():
+    stage = lower_to_iree("""
+    module @stage0 {
+      func.func @run(%x: tensor<?xf32>, %p: tensor<?xi64>) -> tensor<?xi64> {
+        %0:2 = "tm_tensor.sort"(%x, %p)
+          <{dimension = 0 : i64, operandSegmentSizes = array<i32: 0, 2>}> ({
+        ^bb0(%a: f32, %b: f32, %c: i64, %d: i64):
+          %1 = arith.cmpf ole, %a, %b : f32
+          "tm_tensor.yield"(%1) : (i1) -> ()
+        }) : (tensor<?xf32>, tensor<?xi64>) -> (tensor<?xf32>, tensor<?xi64>)
+        return %0#1 : tensor<?xi64>
+      }
+    }""")
+    assert "util.optimization_barrier" in text_of(stage.bytecode)

@@ -1,0 +1,82 @@
+"""Rounding to bf16 that IREE would not do.
+
+    %b = arith.truncf %x : f32 to bf16   ->   the nearest number of 8 bits, still f32
+    %y = arith.extf %b : bf16 to f32          %b = arith.truncf %nearest : f32 to bf16
+                                              %y = arith.extf %b : bf16 to f32
+
+IREE 3.13 computes bf16 in f32 and takes the two casts, in one kernel, for nothing; a cast
+that only leads into matrix products or results is left alone.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch_mlir import ir
+
+from lemurc.passes.base import Pass
+from lemurc.passes.inline_template import inlined
+
+_TEMPLATE = """
+func.func private @round(%x: f32) -> f32 {
+  %one = arith.constant 1 : i32
+  %kept = arith.constant 16 : i32
+  %half = arith.constant 32767 : i32
+  %mask = arith.constant -65536 : i32
+  %bits = arith.bitcast %x : f32 to i32
+  %last = arith.shrui %bits, %kept : i32
+  %odd = arith.andi %last, %one : i32
+  %up = arith.addi %odd, %half : i32
+  %sum = arith.addi %bits, %up : i32
+  %cut = arith.andi %sum, %mask : i32
+  %rounded = arith.bitcast %cut : i32 to f32
+  %is_nan = arith.cmpf uno, %x, %x : f32
+  %result = arith.select %is_nan, %x, %rounded : f32
+  return %result : f32
+}
+"""
+
+
+@dataclass(frozen=True)
+class KeepRoundings(Pass):
+    name: ClassVar[str] = "keep-roundings"
+
+    def run(self, module: ir.Operation) -> None:
+        found: list[ir.Operation] = []
+
+        def visit(operation: ir.Operation) -> Any:
+            if operation.name == "arith.truncf" and _types(operation) == ("f32", "bf16"):
+                found.append(operation)
+            return ir.WalkResult.ADVANCE
+
+        module.walk(visit)
+        for cast in [cast for cast in found if _is_widened(cast.results[0], set())]:
+            cast.operands[0] = inlined(_TEMPLATE, [cast.operands[0]], cast)
+
+
+def _types(cast: ir.Operation) -> tuple[str, str]:
+    return str(cast.operands[0].type), str(cast.results[0].type)
+
+
+def _is_widened(value: ir.Value, seen: set[ir.Value]) -> bool:
+    """Does it reach a cast to f32, within bodies and through tensors?"""
+    if value in seen:
+        return False
+    seen.add(value)
+    for use in value.uses:
+        user = use.owner.operation
+        if user.name == "arith.extf" or user.name == "func.call":
+            return True
+        if any(_is_widened(to, seen) for to in _carried(user, use.operand_number)):
+            return True
+    return False
+
+
+def _carried(user: ir.Operation, operand: int) -> list[ir.Value]:
+    """Values that hold the same numbers."""
+    if user.name == "linalg.yield":
+        return [user.parent.results[operand]]
+    if user.name == "linalg.generic":
+        return [user.regions[0].blocks[0].arguments[operand]]
+    if user.name.startswith("tensor.") or user.name == "arith.select":
+        return list(user.results)
+    return []
