@@ -1,11 +1,16 @@
-"""What PyTorch says to those who work on PyTorch, left out of a compilation."""
+"""What PyTorch says to those who work on PyTorch, as debug output of ours.
+
+Its log stays as the caller's program has it.
+"""
 
 import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-_LOGGERS = ("torch.fx", "torch.export", "torch._export", "torch._dynamo")
+log = logging.getLogger("lemurc.libraries")
+
 _WARNINGS = (
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",
     r"(?s)The tensor attributes? .*_flat_weights.* assigned during export",
@@ -14,24 +19,19 @@ _WARNINGS = (
 
 @contextmanager
 def quiet_torch() -> Iterator[None]:
-    """Errors carry what matters; a failed export also prints its whole graph, twice."""
+    """A failed export prints its graph, however long, twice."""
     from torch.export import _trace
 
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
+    before = vars(_trace).get("print", print)
     with warnings.catch_warnings():
         for message in _WARNINGS:
             warnings.filterwarnings("ignore", message)
-        for logger in loggers:
-            logger.setLevel(max(logger.getEffectiveLevel(), logging.CRITICAL))
-        vars(_trace)["print"] = _say_nothing  # before the builtin of that name
+        vars(_trace)["print"] = _debug
         try:
             yield
         finally:
-            del vars(_trace)["print"]
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+            vars(_trace)["print"] = before
 
 
-def _say_nothing(*_: object, **__: object) -> None:
-    pass
+def _debug(*values: Any, **_: Any) -> None:
+    log.debug("%s", " ".join(map(str, values)))

@@ -6,7 +6,6 @@ about the logs of the libraries it uses. `--debug` shows everything.
 
 import logging
 import os
-from typing import Any
 
 log = logging.getLogger("lemurc.libraries")
 
@@ -21,21 +20,14 @@ def before_import() -> None:
 
 def after_import() -> None:
     """PyTorch's log becomes debug output of ours, unless the user asked PyTorch for it."""
-    import torch.export._trace
     from torch._logging._internal import log_registry
 
     if any(name in os.environ for name in _TORCH_SETTINGS):
         return
     for name in log_registry.get_log_qnames():  # each has a handler and does not propagate
         logging.getLogger(name).handlers[:] = [_ToDebug()]
-    # torch.export prints the graph of a model it cannot trace, however long
-    vars(torch.export._trace)["print"] = _debug
 
 
 class _ToDebug(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         log.debug("%s: %s", record.name, record.getMessage())
-
-
-def _debug(*values: Any, **_: Any) -> None:
-    log.debug("%s", " ".join(map(str, values)))
