@@ -14,12 +14,13 @@ operands (`--iree-opt-data-tiling`) when M is dynamic.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
 from lemurc.passes.tensor_operations import dim_size
+from lemurc.passes.walking import operations
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -30,19 +31,11 @@ class CollapseBatchMatmul(Pass):
     optional: ClassVar[bool] = True
 
     def run(self, module: ir.Operation) -> None:
-        found: list[tuple[ir.Operation, ir.Value]] = []
-
-        def visit(operation: ir.Operation) -> Any:
-            if _is_batch_matmul(operation):
-                matrix = _broadcast_matrix(operation.operands[1])
-                if matrix is not None:
-                    found.append((operation, matrix))
-            return ir.WalkResult.ADVANCE
-
-        module.walk(visit)
-        for operation, matrix in found:
-            with ir.InsertionPoint(operation), operation.location:
-                _collapse(operation, matrix)
+        for operation in operations(module, _is_batch_matmul):
+            matrix = _broadcast_matrix(operation.operands[1])
+            if matrix is not None:
+                with ir.InsertionPoint(operation), operation.location:
+                    _collapse(operation, matrix)
 
 
 def _is_batch_matmul(operation: ir.Operation) -> bool:

@@ -6,12 +6,13 @@ The remainder has the sign of x and is exact, as C's `fmod` and so eager's.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
 from lemurc.passes.inline_template import inlined
+from lemurc.passes.walking import operations
 
 _TEMPLATE = """
 func.func private @remainder(%x: f64, %y: f64) -> f64 {
@@ -90,15 +91,11 @@ class ExpandRemainders(Pass):
     name: ClassVar[str] = "expand-remainders"
 
     def run(self, module: ir.Operation) -> None:
-        found: list[ir.Operation] = []
-
-        def visit(operation: ir.Operation) -> Any:
-            if operation.name == "arith.remf" and str(operation.results[0].type) == "f64":
-                found.append(operation)
-            return ir.WalkResult.ADVANCE
-
-        module.walk(visit)
-        for operation in found:
+        for operation in operations(module, _is_remainder):
             made = inlined(_TEMPLATE, list(operation.operands), operation)
             operation.results[0].replace_all_uses_with(made)
             operation.erase()
+
+
+def _is_remainder(operation: ir.Operation) -> bool:
+    return operation.name == "arith.remf" and str(operation.results[0].type) == "f64"

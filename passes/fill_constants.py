@@ -8,12 +8,13 @@ torch-mlir leaves the first form of an index or update that is written in the mo
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from lemurc.passes.base import Pass
+from lemurc.passes.walking import operations
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,7 @@ class FillConstants(Pass):
     name: ClassVar[str] = "fill-constants"
 
     def run(self, module: ir.Operation) -> None:
-        found: list[ir.Operation] = []
-
-        def visit(operation: ir.Operation) -> Any:
-            if _yields_constants(operation):
-                found.append(operation)
-            return ir.WalkResult.ADVANCE
-
-        module.walk(visit)
-        for operation in found:
+        for operation in operations(module, _yields_constants):
             values = list(operation.regions[0].blocks[0].operations[0].operands)
             with ir.InsertionPoint(operation), operation.location:
                 for value, out, result in zip(

@@ -12,11 +12,12 @@ it makes in f64, where eager rounds the number: there x == 0.1 is true of the f3
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
+from lemurc.passes.walking import operations
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,7 @@ class FoldConstantCasts(Pass):
     name: ClassVar[str] = "fold-constant-casts"
 
     def run(self, module: ir.Operation) -> None:
-        found: list[ir.Operation] = []
-
-        def visit(operation: ir.Operation) -> Any:
-            if operation.name in ("arith.truncf", "arith.cmpf"):
-                found.append(operation)
-            return ir.WalkResult.ADVANCE
-
-        module.walk(visit)
-        for operation in found:
+        for operation in operations(module, lambda op: op.name in ("arith.truncf", "arith.cmpf")):
             if operation.name == "arith.truncf":
                 _fold_cast(operation)
             else:

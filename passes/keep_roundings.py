@@ -9,12 +9,13 @@ that only leads into matrix products or results is left alone.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
 from lemurc.passes.inline_template import inlined
+from lemurc.passes.walking import operations
 
 _TEMPLATE = """
 func.func private @round(%x: f32) -> f32 {
@@ -41,20 +42,15 @@ class KeepRoundings(Pass):
     name: ClassVar[str] = "keep-roundings"
 
     def run(self, module: ir.Operation) -> None:
-        found: list[ir.Operation] = []
-
-        def visit(operation: ir.Operation) -> Any:
-            if operation.name == "arith.truncf" and _types(operation) == ("f32", "bf16"):
-                found.append(operation)
-            return ir.WalkResult.ADVANCE
-
-        module.walk(visit)
-        for cast in [cast for cast in found if _is_widened(cast.results[0], set())]:
+        lost = [cast for cast in operations(module, _rounds) if _is_widened(cast.results[0], set())]
+        for cast in lost:
             cast.operands[0] = inlined(_TEMPLATE, [cast.operands[0]], cast)
 
 
-def _types(cast: ir.Operation) -> tuple[str, str]:
-    return str(cast.operands[0].type), str(cast.results[0].type)
+def _rounds(operation: ir.Operation) -> bool:
+    if operation.name != "arith.truncf":
+        return False
+    return (str(operation.operands[0].type), str(operation.results[0].type)) == ("f32", "bf16")
 
 
 def _is_widened(value: ir.Value, seen: set[ir.Value]) -> bool:

@@ -10,12 +10,13 @@ computations: the other readers see sorted places, or none at all.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
 from lemurc.passes.tensor_operations import integer, plus
+from lemurc.passes.walking import operations
 
 _STRIDE = 1 << 32
 """Between the offsets of two sorts; no tensor is as long."""
@@ -26,14 +27,7 @@ class OwnSortPlaces(Pass):
     name: ClassVar[str] = "own-sort-places"
 
     def run(self, module: ir.Operation) -> None:
-        sorts: list[ir.Operation] = []
-
-        def visit(operation: ir.Operation) -> Any:
-            if operation.name == "tm_tensor.sort":
-                sorts.append(operation)
-            return ir.WalkResult.ADVANCE
-
-        module.walk(visit)
+        sorts = operations(module, lambda op: op.name == "tm_tensor.sort")
         for number, operation in enumerate(sorts, 1):
             for position, value in enumerate(list(operation.operands)):
                 if _counts_from_zero(value):

@@ -7,11 +7,12 @@ torch-mlir's comparison is false for NaN whichever side it is on, so nothing pas
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
+from lemurc.passes.walking import operations
 
 _UNORDERED = 14
 """arith's predicates are integers: `uno`, an operand is NaN."""
@@ -24,22 +25,13 @@ class SortNanLast(Pass):
     name: ClassVar[str] = "sort-nan-last"
 
     def run(self, module: ir.Operation) -> None:
-        comparisons: list[ir.Operation] = []
-
-        def visit(operation: ir.Operation) -> Any:
-            if operation.name == "tm_tensor.sort":
-                body = operation.regions[0].blocks[0]
-                comparisons.extend(op.operation for op in body.operations if _is_bare(op.operation))
-            return ir.WalkResult.ADVANCE
-
-        module.walk(visit)
-        for comparison in comparisons:
+        for comparison in operations(module, _is_bare):
             _admit_nan(comparison)
 
 
 def _is_bare(operation: ir.Operation) -> bool:
-    """A float comparison that the region yields as it is."""
-    if operation.name != "arith.cmpf":
+    """A float comparison that the region of a sort yields as it is."""
+    if operation.name != "arith.cmpf" or operation.parent.name != "tm_tensor.sort":
         return False
     (use,) = operation.results[0].uses
     predicate = operation.attributes["predicate"].value

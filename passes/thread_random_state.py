@@ -14,13 +14,14 @@ Stages share no globals; state they share through the session, which can seed it
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.errors import UnsupportedModelError
 from lemurc.manifest import RANDOM_STATE
 from lemurc.passes.base import Pass
+from lemurc.passes.walking import operations
 
 _LOAD, _STORE, _GLOBAL = (f"ml_program.global{suffix}" for suffix in ("_load", "_store", ""))
 
@@ -40,15 +41,7 @@ class ThreadRandomState(Pass):
 
 
 def _accesses(function: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(operation: ir.Operation) -> Any:
-        if operation.name in (_LOAD, _STORE):
-            found.append(operation)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit)
-    return found
+    return operations(function, lambda op: op.name in (_LOAD, _STORE))
 
 
 def _thread(function: ir.Operation) -> None:

@@ -9,12 +9,13 @@ whole dimension for the window: where stride or rounding left a rest, its code i
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
 from lemurc.passes.tensor_operations import dim_size
+from lemurc.passes.walking import operations
 
 _NAME = re.compile(
     r"linalg\.(?:depthwise_)?(?:conv|pooling)_(?:\dd_)?(?P<image>n[cdghw]+)_(?P<rest>[a-z]+)"
@@ -30,16 +31,12 @@ class TrimWindows(Pass):
     name: ClassVar[str] = "trim-windows"
 
     def run(self, module: ir.Operation) -> None:
-        found: list[ir.Operation] = []
-
-        def visit(operation: ir.Operation) -> Any:
-            if _NAME.match(operation.name) and "strides" in operation.attributes:
-                found.append(operation)
-            return ir.WalkResult.ADVANCE
-
-        module.walk(visit)
-        for operation in found:
+        for operation in operations(module, _has_windows):
             _trim(operation)
+
+
+def _has_windows(operation: ir.Operation) -> bool:
+    return bool(_NAME.match(operation.name)) and "strides" in operation.attributes
 
 
 def _trim(operation: ir.Operation) -> None:
