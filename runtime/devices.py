@@ -7,8 +7,7 @@ own. IREE has one pool of CPU worker threads per process, which they share.
 import ctypes
 import os
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,20 +111,15 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
     return OpenDevice(name, target, description, _opened[key], is_host)
 
 
-@contextmanager
-def turns(devices: Iterable[OpenDevice]) -> Iterator[None]:
-    """One call at a time on each Vulkan device.
+def turns(devices: Iterable[OpenDevice]) -> list[threading.Lock]:
+    """What a call holds, in this order: Vulkan devices take one call at a time.
 
     IREE 3.13 loses the device (VK_ERROR_DEVICE_LOST) when two threads have work on it,
     even where they only queue in turns.
     """
     names = sorted({device.name for device in devices if device.target == "vulkan"})
-    with ExitStack() as stack:
-        for name in names:
-            with _lock:
-                turn = _turns.setdefault(name, threading.Lock())
-            stack.enter_context(turn)
-        yield
+    with _lock:
+        return [_turns.setdefault(name, threading.Lock()) for name in names]
 
 
 def set_cpu_threads(count: int) -> None:

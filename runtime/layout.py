@@ -1,5 +1,6 @@
 """From the steps of a plan to the operations of a program."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -75,10 +76,9 @@ class _Layout:
             for reference in leaving
             if reference.startswith("param:")
         ]
-        stages = [self.manifest.stages[step.stage] for step in self.steps]
         return Program(
             function=self.function,
-            owned=frozenset(stage.outputs[at] for stage in stages for at in stage.owned),
+            owned=self._owned(),
             devices=self.devices,
             operations=self.operations,
             fetches=fetches,
@@ -104,19 +104,24 @@ class _Layout:
         """A cell that a stage may write into."""
         kind, _, name = reference.partition(":")
         target = self.devices[device]
-        given = kind in ("input", "state")
-        source = -1 if given else self._cell_on(reference, device)
+        source = None if kind in ("input", "state") else self._cell_on(reference, device)
         cell = self._new_cell(f"{reference}/{len(self.cells)}", device)
-        if kind == "input":
+        if source is not None:
+            self.operations.append(Duplicate(source, cell, device))
+        elif kind == "input":
             element = element_type(self.function.inputs[int(name)].dtype)
             self.operations.append(Feed(int(name), cell, device, target, element, True, True))
-        elif kind == "state":
+        else:
             element = element_type(self.manifest.weights[name].dtype)
             replaced = self._is_replaced(reference, name)
             self.operations.append(Recall(name, cell, device, target, element, True, replaced))
-        else:
-            self.operations.append(Duplicate(source, cell, device))
         return cell
+
+    def _owned(self) -> frozenset[str]:
+        stages = [self.manifest.stages[step.stage] for step in self.steps]
+        updates = Counter(self.function.state_updates.values())
+        outputs = (stage.outputs[at] for stage in stages for at in stage.owned)
+        return frozenset(value for value in outputs if updates[value] < 2)
 
     def _is_replaced(self, reference: str, name: str) -> bool:
         """Whether one stage alone reads a state variable that every call replaces.

@@ -208,10 +208,11 @@ def _why_not(
 def _way_out(
     manifest: Manifest, wanted: Sequence[str] | None, excluded: frozenset[str], found: Inventory
 ) -> str:
-    for plan in manifest.plans if wanted is not None else ():
+    asked = "" if wanted is None else f"devices={list(wanted)}"
+    for plan in manifest.plans if asked else ():
         bound, _ = _bind(manifest, plan, found, None, excluded, frozenset())
         if bound is not None:
-            return f"without devices={list(wanted or ())} it runs on {', '.join(bound.values())}"
+            return f"without {asked} it runs on {', '.join(bound.values())}"
     return "compile with --targets for a device that is here (cpu always is)"
 
 

@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +40,7 @@ class Program:
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Reference to (cell, device) where its value is computed or first put."""
     owned: frozenset[str] = frozenset()
-    """Values in memory that neither the caller nor another value has."""
+    """Values in memory that neither the caller nor another value or state variable has."""
     cells: int = 0
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     """The weights that are results themselves, by name."""
@@ -47,6 +48,7 @@ class Program:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        self._turns = turns(self.devices)
         self._where = ", ".join(device.name for device in self.devices)
         self._kept = frozenset(self.function.state_updates.values())
         outputs = self.function.outputs
@@ -75,7 +77,9 @@ class Program:
             with translated("create a timeline", self._where):
                 work = Workspace(self.devices)
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
-        with turns(self.devices):
+        with ExitStack() as held:
+            for turn in self._turns:
+                held.enter_context(turn)
             self._issue(call, on_device)
             for line in work.timelines():
                 if line.value > call.begun(line):
@@ -162,7 +166,6 @@ class Program:
     def _commit(self, call: Call, on_device: bool) -> None:
         if call.state is None or not self.function.state_updates:
             return
-        updates = list(self.function.state_updates.values())
         updated = dict(call.state.residents)
         for name, reference in self.function.state_updates.items():
             kind, _, other = reference.partition(":")
@@ -171,9 +174,7 @@ class Program:
                 resident = Resident(call.state.residents[name].dtype)
                 device = self.devices[number]
                 resident.views[device.name] = (device, call.views[cell])
-                resident.shared = (
-                    on_device or reference not in self.owned or updates.count(reference) > 1
-                )
+                resident.shared = on_device or reference not in self.owned
                 updated[name] = resident
             elif kind == "state":
                 updated[name] = call.state.residents[other]
