@@ -30,6 +30,7 @@ from lemurc.frontend.operators import (
     searching,
     special_functions,
     sums,
+    trigonometric,
     truth,
 )
 
@@ -49,6 +50,7 @@ _TOPICS = (
     searching,
     special_functions,
     sums,
+    trigonometric,
     truth,
 )
 

@@ -79,6 +79,8 @@ def _columns(edit: Edit, mask: Node, size: torch.SymInt) -> list[Node]:
 def _places(edit: Edit, mask: Node, size: torch.SymInt) -> Node:
     """The numbers of the true elements of `mask`, counted row by row; `size` of them."""
     numbers = edit.call(_aten.reshape.default, mask, [-1])
+    if mask.meta["val"].dtype is not torch.bool:
+        numbers = edit.call(_aten.ne.Scalar, numbers, 0)
     numbers = edit.call(_aten._to_copy.default, numbers, dtype=torch.int64)
     total = edit.size(numbers, 0)
     one_more = total + 1 if isinstance(total, int) else edit.call(operator.add, total, 1)

@@ -1,7 +1,4 @@
-"""Signs, powers of integers and functions torch-mlir or IREE lacks or gets wrong.
-
-IREE 3.13's own `tan` is 5 times too large near pi / 2; as sin / cos it is right.
-"""
+"""Signs, powers of integers and functions torch-mlir or IREE lacks or gets wrong."""
 
 import math
 from typing import Any
@@ -34,62 +31,6 @@ def isfinite(x: torch.Tensor) -> Any:
     if not x.is_floating_point():
         return torch.ones_like(x, dtype=torch.bool)
     return torch.abs(x) < math.inf
-
-
-_SIN = (
-    1.58962301576546568060e-10,
-    -2.50507477628578072866e-8,
-    2.75573136213857245213e-6,
-    -1.98412698295895385996e-4,
-    8.33333333332211858878e-3,
-    -1.66666666666666307295e-1,
-)
-_COS = (
-    -1.13585365213876817300e-11,
-    2.08757008419747316778e-9,
-    -2.75573141792967388112e-7,
-    2.48015872888517045348e-5,
-    -1.38888888888730564116e-3,
-    4.16666666666665929218e-2,
-)
-"""Moshier's polynomials for |x| <= pi / 4."""
-_QUARTER = (1.57079625129699707031, 7.54978941586159635335e-8, 5.39030252995776476554e-15)
-"""pi / 2 in parts whose multiples are exact."""
-
-
-def _sine(x: torch.Tensor, quarters: float) -> Any:
-    """sin(x + quarters pi / 2) in f64, which IREE lacks; to an ulp or two below 1e8."""
-    if x.dtype is not torch.float64:
-        return NotImplemented
-    turns = torch.round(x * (2 / math.pi))
-    rest = x
-    for part in _QUARTER:
-        rest = rest - turns * part
-    square = rest * rest
-    sine = rest + rest * square * polynomial(square, _SIN)
-    cosine = 1.0 - 0.5 * square + square * square * polynomial(square, _COS)
-    turns = turns + quarters
-    quadrant = turns - 4.0 * torch.floor(turns * 0.25)
-    odd = (quadrant == 1.0) | (quadrant == 3.0)
-    value = torch.where(odd, cosine, sine)
-    return torch.where(quadrant >= 2.0, -value, value)
-
-
-@computed_in_float
-def sin(x: torch.Tensor) -> Any:
-    return _sine(x, 0.0)
-
-
-@computed_in_float
-def cos(x: torch.Tensor) -> Any:
-    return _sine(x, 1.0)
-
-
-@computed_in_float
-def tan(x: torch.Tensor) -> torch.Tensor:
-    if x.dtype is torch.float64:
-        return sin(x) / cos(x)
-    return torch.sin(x) / torch.cos(x)
 
 
 _ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
@@ -354,7 +295,6 @@ TABLE: Table = {
     _aten.clamp_min.default: clamp_min,
     _aten.copysign.Scalar: copysign,
     _aten.copysign.Tensor: copysign,
-    _aten.cos.default: cos,
     _aten.fmax.default: fmax,
     _aten.fmin.default: fmin,
     _aten.fmod.Scalar: fmod,
@@ -374,6 +314,4 @@ TABLE: Table = {
     _aten.pow.Tensor_Scalar: power_of_integers,
     _aten.pow.Tensor_Tensor: power_of_integers,
     _aten.signbit.default: signbit,
-    _aten.sin.default: sin,
-    _aten.tan.default: tan,
 }

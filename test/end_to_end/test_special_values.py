@@ -35,6 +35,16 @@ class Hyperbolic(nn.Module):
         return torch.asinh(x), torch.acosh(x), torch.tanh(x), torch.log1p(y), torch.expm1(y)
 
 
+class Angles(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.sin(x), torch.cos(x)
+
+
+class Places(nn.Module):
+    def forward(self, x: Any, n: Any) -> Any:
+        return x.nonzero(), n.nonzero()
+
+
 class Bytes(nn.Module):
     def forward(self, x: Any, zero: Any) -> Any:
         whole = (x == -9, x > -3, torch.remainder(x, -3), torch.div(x, -3, rounding_mode="floor"))
@@ -88,6 +98,30 @@ def test_hyperbolic_functions_of_tiny_and_huge_numbers(dtype: torch.dtype, tmp_p
     rtol = 1e-6 if dtype is torch.float32 else 1e-14
     torch.testing.assert_close(got, want, rtol=rtol, atol=0, equal_nan=True)
     assert torch.signbit(got[2][2])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest", "error"), [(torch.float32, 4e5, 2e-7), (torch.float64, 8e8, 1e-15)]
+)
+def test_large_angles(dtype: torch.dtype, largest: float, error: float, tmp_path: Path) -> None:
+    """Their digits count; where they cannot be computed there is no number."""
+    generator = torch.Generator().manual_seed(0)
+    near = torch.rand(999, generator=generator, dtype=dtype) * 2 - 1
+    x = torch.cat([near * scale for scale in (1.0, 1e2, 1e4, largest)])
+    special = torch.tensor([-0.0, 0.0, INF, -INF, NAN, 1e12, -1e30], dtype=dtype)
+    for made, want in zip(
+        _run(Angles(), (torch.cat([x, special]),), tmp_path), Angles()(x.double()), strict=True
+    ):
+        assert (made[: len(x)].double() - want).abs().max() < error
+        assert made[len(x) + 2 :].isnan().all()
+    assert torch.signbit(_run(Angles(), (special,), tmp_path)[0][0])
+
+
+def test_nonzero_of_numbers(tmp_path: Path) -> None:
+    x = torch.tensor([[0.5, 2.5, 0, -0.3], [-3.0, 1.0, 0.9, -0.0]])
+    args = (x, torch.tensor([3, 0, -2, 7, 0]))
+    for got, want in zip(_run(Places(), args, tmp_path), Places()(*args), strict=True):
+        assert torch.equal(got, want)
 
 
 def test_numbers_beside_unsigned_bytes_are_bytes(tmp_path: Path) -> None:
