@@ -7,14 +7,13 @@ status; verbs raise and never print errors.
 """
 
 import importlib
-import signal
 import sys
 from collections.abc import Sequence
 
 import click
 
 from lemurc import __version__
-from lemurc.tools import quiet
+from lemurc.tools import interrupts, quiet
 from lemurc.tools.report import Settings, listen, quiet_pipe, tell, tell_interrupt, tell_usage
 
 VERBS = {
@@ -97,14 +96,9 @@ def cli(settings: Settings, debug: bool, verbose: int, log_level: str | None) ->
 def main(args: Sequence[str] | None = None) -> None:
     """The console script: runs one verb and exits with its status."""
     argv = list(sys.argv[1:] if args is None else args)
-    signal.signal(signal.SIGTERM, _terminate)
+    interrupts.install()
     quiet.before_import()
     sys.exit(run(argv))
-
-
-def _terminate(number: int, frame: object) -> None:
-    """Unwinds, so that child processes and temporary folders go too."""
-    sys.exit(128 + number)
 
 
 def run(argv: list[str]) -> int:
