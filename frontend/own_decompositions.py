@@ -14,6 +14,7 @@ from torch._ops import OpOverload
 from torch.export import default_decompositions
 
 from lemurc.frontend.operators import (
+    attention,
     conversions,
     convolution,
     distances,
@@ -22,6 +23,8 @@ from lemurc.frontend.operators import (
     experts,
     hyperbolic,
     integers,
+    interpolation,
+    log_sums,
     pieces,
     pooling,
     quantizing,
@@ -32,9 +35,11 @@ from lemurc.frontend.operators import (
     sums,
     trigonometric,
     truth,
+    vectors,
 )
 
 _TOPICS = (
+    attention,
     conversions,
     convolution,
     distances,
@@ -42,6 +47,8 @@ _TOPICS = (
     elementary,
     hyperbolic,
     integers,
+    interpolation,
+    log_sums,
     pieces,
     pooling,
     quantizing,
@@ -52,6 +59,7 @@ _TOPICS = (
     sums,
     trigonometric,
     truth,
+    vectors,
 )
 
 

@@ -5,7 +5,8 @@
                                               %y = arith.extf %b : bf16 to f32
 
 IREE 3.13 computes bf16 in f32 and takes the two casts, in one kernel, for nothing; a cast
-that only leads into matrix products or results is left alone.
+that only leads into matrix products or results is left alone. An integer that becomes f32
+and then bf16 is made bf16 at once there, for which LLVM has no code.
 """
 
 from dataclasses import dataclass
@@ -42,7 +43,11 @@ class KeepRoundings(Pass):
     name: ClassVar[str] = "keep-roundings"
 
     def run(self, module: ir.Operation) -> None:
-        lost = [cast for cast in operations(module, _rounds) if _is_widened(cast.results[0], set())]
+        lost = [
+            cast
+            for cast in operations(module, _rounds)
+            if _is_widened(cast.results[0], set()) or _was_integer(cast.operands[0])
+        ]
         for cast in lost:
             cast.operands[0] = inlined(_TEMPLATE, [cast.operands[0]], cast)
 
@@ -65,6 +70,22 @@ def _is_widened(value: ir.Value, seen: set[ir.Value]) -> bool:
         if any(_is_widened(to, seen) for to in _carried(user, use.operand_number)):
             return True
     return False
+
+
+def _was_integer(value: ir.Value) -> bool:
+    """Is it an integer made f32, here or in the body that computes this operand?"""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        generic = owner.owner
+        if generic.name != "linalg.generic":
+            return False
+        return _was_integer(generic.operands[ir.BlockArgument(value).arg_number])
+    if owner.name == "linalg.generic":
+        body = list(owner.regions[0].blocks[0].operations)
+        return _was_integer(body[-1].operands[ir.OpResult(value).result_number])
+    if owner.name.startswith("tensor.") and len(owner.operands):
+        return _was_integer(owner.operands[0])
+    return owner.name in ("arith.sitofp", "arith.uitofp")
 
 
 def _carried(user: ir.Operation, operand: int) -> list[ir.Value]:

@@ -16,6 +16,9 @@ COMMON_FLAGS = (
     "--iree-execution-model=async-external",
     # Below O2 IREE 3.13 rejects small matmuls with constant results.
     "--iree-opt-level=O2",
+    # One dispatch after the other in the order of the program: where they may run side by
+    # side, IREE 3.13 sometimes copies a value after the update in place it was copied for.
+    "--iree-stream-partitioning-favor=debug",
     # IREE demotes f64 to f32 without a word by default.
     "--iree-input-demote-f64-to-f32=false",
     "--iree-vm-bytecode-module-strip-debug-ops",

@@ -1,5 +1,6 @@
 """Signs, powers of integers and functions torch-mlir or IREE lacks or gets wrong."""
 
+import functools
 import math
 from typing import Any
 
@@ -223,11 +224,32 @@ def clamp(x: torch.Tensor, min: Any = None, max: Any = None) -> Any:
     bounds = [item for item in (min, max) if item is not None]
     if any(isinstance(item, torch.Tensor) for item in bounds):
         return _clamp_by_tensors(x, min, max)
+    if x.dtype is torch.bool:
+        x = x.to(functools.reduce(torch.promote_types, map(_type_of, bounds), x.dtype))
+        return torch.clamp(x, min, max)
     if not x.is_floating_point():
         return NotImplemented
     if min is not None:
         x = torch.where(x < min, min, x)
     return x if max is None else torch.where(x > max, max, x)
+
+
+def trunc(x: torch.Tensor) -> torch.Tensor:
+    """torch-mlir's is 1 too far from zero where the numbers are constants."""
+    if not x.is_floating_point():
+        return x.clone()
+    return torch.where(x < 0, torch.ceil(x), torch.floor(x))
+
+
+def neg(x: torch.Tensor) -> Any:
+    """torch-mlir takes integers through f32."""
+    if x.is_floating_point() or x.is_complex():
+        return NotImplemented
+    return torch.zeros_like(x) - x
+
+
+def _type_of(number: Any) -> torch.dtype:
+    return torch.get_default_dtype() if isinstance(number, float) else torch.int64
 
 
 def _clamp_by_tensors(x: torch.Tensor, min: Any, max: Any) -> Any:
@@ -310,8 +332,10 @@ TABLE: Table = {
     _aten.log2.default: log2,
     _aten.expm1.default: expm1,
     _aten.log1p.default: log1p,
+    _aten.neg.default: neg,
     _aten.pow.Scalar: power_of_integers,
     _aten.pow.Tensor_Scalar: power_of_integers,
     _aten.pow.Tensor_Tensor: power_of_integers,
     _aten.signbit.default: signbit,
+    _aten.trunc.default: trunc,
 }

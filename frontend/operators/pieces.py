@@ -1,4 +1,7 @@
-"""Splitting into pieces; torch-mlir refuses those that are not all equal."""
+"""Splitting into pieces and joining them in another order.
+
+torch-mlir refuses pieces that are not all equal, and rolls wrong by more than the size.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +24,25 @@ def split_with_sizes(values: torch.Tensor, sizes: Sequence[int], dim: int = 0) -
     return [values.narrow(dim, start, size) for start, size in zip(starts, sizes, strict=True)]
 
 
+def roll(values: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
+    if not dims:
+        return roll(values.reshape(-1), shifts, [0]).reshape(values.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        length = values.shape[dim]
+        if isinstance(length, int):
+            start = -shift % length if length else 0
+            if not start:
+                continue
+            pieces = [values.narrow(dim, start, length - start), values.narrow(dim, 0, start)]
+            values = torch.cat(pieces, dim)
+        else:
+            places = (torch.arange(length) - shift) % length
+            values = values.index_select(dim, places)
+    return values
+
+
 TABLE: Table = {
+    torch.ops.aten.roll.default: roll,
     torch.ops.aten.split.Tensor: split,
     torch.ops.aten.split_with_sizes.default: split_with_sizes,
 }

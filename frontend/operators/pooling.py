@@ -13,9 +13,13 @@ _Axis = tuple[torch.Tensor, torch.Tensor]
 them count; the others repeat a place of the tensor."""
 
 
-def _adaptive_axis(length: int, size: int) -> _Axis:
-    bounds = [(at * length // size, -(-(at + 1) * length // size)) for at in range(size)]
-    longest = max(end - start for start, end in bounds)
+def _adaptive_axis(length: Any, size: int) -> _Axis:
+    """Of a `length` that is an int, or a SymInt where it is known only at run time."""
+    if isinstance(length, int):
+        bounds = [(at * length // size, -(-(at + 1) * length // size)) for at in range(size)]
+        longest: Any = max(end - start for start, end in bounds)
+    else:
+        longest = length // size + 2
     at = torch.arange(size)[:, None]
     start = torch.div(at * length, size, rounding_mode="trunc")
     end = torch.div((at + 1) * length + (size - 1), size, rounding_mode="trunc")
@@ -59,10 +63,12 @@ def average(values: torch.Tensor, output_size: list[int]) -> Any:
     """Equal windows stay one operator, which devices may have a kernel for."""
     lengths = values.shape[-len(output_size) :]
     pairs = list(zip(lengths, output_size, strict=True))
-    if any(not isinstance(length, int) or 0 in (length, size) for length, size in pairs):
+    if any(isinstance(length, int) and 0 in (length, size) for length, size in pairs):
         return NotImplemented
-    if all(length % size == 0 for length, size in pairs):
+    if all(isinstance(length, int) and not length % size for length, size in pairs):
         return NotImplemented
+    if all(size == 1 for size in output_size):
+        return values.mean(list(range(-len(pairs), 0)), keepdim=True)
     axes = [_adaptive_axis(length, size) for length, size in pairs]
     inside = _counted(axes)
     total = torch.where(inside, _windows(values, axes), 0.0).sum(-1)

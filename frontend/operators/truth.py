@@ -1,4 +1,4 @@
-"""Closeness, `any` and `all` of the types torch-mlir refuses."""
+"""Choices, closeness, `any` and `all` of the types that torch-mlir refuses or crashes on."""
 
 from typing import Any
 
@@ -41,11 +41,25 @@ def all_of(values: torch.Tensor, *dims: Any, **named: Any) -> Any:
     return torch.all(values != 0, *dims, **named).to(torch.uint8)
 
 
+def where(condition: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> Any:
+    """Between two types, one of which torch-mlir would have to convert."""
+    if x.dtype is y.dtype:
+        return NotImplemented
+    common = torch.result_type(x, y)
+    return torch.where(condition, x.to(common), y.to(common))
+
+
+def heaviside(x: torch.Tensor, at_zero: torch.Tensor) -> torch.Tensor:
+    return torch.where(x == 0, at_zero, (x > 0).to(at_zero.dtype))
+
+
 _aten = torch.ops.aten
 TABLE: Table = {
     _aten.all.default: all_of,
     _aten.all.dim: all_of,
     _aten.any.default: any_of,
     _aten.any.dim: any_of,
+    _aten.heaviside.default: heaviside,
     _aten.isclose.default: isclose,
+    _aten.where.self: where,
 }
