@@ -26,6 +26,7 @@ from torch_mlir.extras.fx_importer import FxImporter, GraphNodeImporter
 
 from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError
+from lemurc.frontend.constants import fold_constants, match_numbers
 from lemurc.frontend.guards import Guards, add_guards
 from lemurc.frontend.loops import carry_captures
 from lemurc.frontend.node_locations import LocatedContextCache, python_line
@@ -69,6 +70,8 @@ def import_programs(
         give_sizes_to_selections(program)
         guards[entry_point] = add_guards(program)
         rewrite_views(program)
+        fold_constants(program)
+        match_numbers(program)
         positions = input_positions(program)
         arguments = _prepare_inputs(program, store, entry_point)
         results = _prepare_outputs(program, store, entry_point, positions)

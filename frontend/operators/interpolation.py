@@ -125,10 +125,14 @@ def _places(
 
 
 def _place(at: Any, length: _Size, size: _Size, align_corners: bool, scale: float | None) -> Any:
+    known = isinstance(length, int) and isinstance(size, int)  # or else no number in Python
     if align_corners:
-        return at * ((length - 1.0) / (size - 1.0) if size > 1 else 0.0)
-    ratio = 1.0 / scale if scale is not None and scale > 0 else length / size
-    return (at + 0.5) * ratio - 0.5
+        if known:
+            return at * ((length - 1) / (size - 1) if size > 1 else 0.0)
+        return at * (length - 1) / (size - 1) if size > 1 else at * 0.0
+    if scale is not None and scale > 0:
+        return (at + 0.5) * (1.0 / scale) - 0.5
+    return ((at + 0.5) * (length / size) if known else (at + 0.5) * length / size) - 0.5
 
 
 _aten = torch.ops.aten

@@ -30,3 +30,25 @@ func.func @returned(%x: f32) -> bf16 {
   %t = arith.truncf %x : f32 to bf16
   return %t : bf16
 }
+
+// CHECK-LABEL: func.func @from_integers
+// CHECK:           arith.sitofp
+// CHECK:           [[R:%.+]] = arith.select
+// CHECK-NEXT:      arith.truncf [[R]] : f32 to bf16
+func.func @from_integers(%x: tensor<8xi64>) -> tensor<8xbf16> {
+  %e = tensor.empty() : tensor<8xbf16>
+  %f = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xi64>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: i64, %o: f32):
+    %t = arith.sitofp %a : i64 to f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%0 : tensor<8xf32>) outs(%e : tensor<8xbf16>) {
+  ^bb0(%a: f32, %o: bf16):
+    %t = arith.truncf %a : f32 to bf16
+    linalg.yield %t : bf16
+  } -> tensor<8xbf16>
+  return %1 : tensor<8xbf16>
+}

@@ -51,6 +51,16 @@ class Scatters(nn.Module):
         )
 
 
+class ReadLater(nn.Module):
+    """Enough to do side by side that the copy of `y` could come after its update."""
+
+    def forward(self, x: Any, bytes_: Any, new: Any, z: Any) -> Any:
+        y = torch.sigmoid(bytes_)
+        places = torch.arange(y.shape[-1]).flip(0).expand(y.shape)
+        updated = torch.scatter(y, -1, places, new)
+        return y, y <= 0.25, torch.cumsum(z, -1), torch.cdist(x, x + 1.0), updated
+
+
 class Overwrites(nn.Module):
     """Everything that IREE 3.13 was seen to write into its operand, each with its own."""
 
@@ -101,6 +111,15 @@ class DynamicZeros(nn.Module):
     def forward(self, x: Any) -> Any:
         zeros = torch.zeros_like(x)
         return torch.scatter(zeros, 0, I([0]), I([5.0])), zeros
+
+
+def test_a_value_is_copied_before_it_is_updated(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    bytes_ = torch.arange(36, dtype=torch.uint8).view(6, 6) % 9
+    args = (torch.randn(8, 16), bytes_, torch.randn(6, 6), torch.randn(8, 16))
+    result = lemurc.compile(ReadLater(), args, output=tmp_path / "m.lemur", verify=False)
+    with lemurc.load(result.path) as session:
+        torch.testing.assert_close(tuple(session(*args)), ReadLater()(*args))
 
 
 @pytest.mark.parametrize("model", [Sorts(), Places(), Scatters()], ids=lambda m: type(m).__name__)

@@ -1,0 +1,152 @@
+"""What random graphs found wrong or refused, compiled and against eager."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
+
+import lemurc
+
+INF, NAN = float("inf"), float("nan")
+FEW = Dim("few", min=2, max=20)
+
+
+class Each(nn.Module):
+    """Every function of the same arguments."""
+
+    def __init__(self, *functions: Callable[..., Any]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return tuple(function(x, y) for function in self.functions)
+
+
+def _check(tmp_path: Path, model: Each, x: Any, y: Any, **named: Any) -> None:
+    result = lemurc.compile(model, (x, y), output=tmp_path / "m.lemur", verify=False, **named)
+    with lemurc.load(result.path) as session:
+        torch.testing.assert_close(tuple(session(x, y)), model(x, y), equal_nan=True)
+
+
+LOG_SUMS = Each(
+    torch.logaddexp,
+    torch.logaddexp2,
+    lambda x, y: torch.logcumsumexp(x, 0),
+    lambda x, y: torch.logcumsumexp(torch.outer(x.nan_to_num(0.0, 90.0, -90.0), y), 1),
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_log_sums(dtype: torch.dtype, tmp_path: Path) -> None:
+    x = torch.tensor([1, -INF, INF, INF, -INF, 160, 5, -3, NAN], dtype=dtype)
+    y = torch.tensor([2, -INF, INF, -INF, 3, 0, 5, 100, 1], dtype=dtype)
+    _check(tmp_path, LOG_SUMS, x, y)
+
+
+def test_log_sums_of_any_length(tmp_path: Path) -> None:
+    x = torch.tensor([1.0, -INF, 160.0, 3.0, -5.0])
+    shapes = {"x": {0: FEW}, "y": {0: FEW}}
+    _check(tmp_path, Each(*LOG_SUMS.functions[:3]), x, x.flip(0), dynamic_shapes=shapes)
+
+
+ROLLS = Each(
+    lambda x, y: x.roll(3, 0),
+    lambda x, y: x.roll(-5),
+    lambda x, y: y.roll((7, -9), (0, 1)),
+    lambda x, y: y.roll((1, 2), (0, 0)),
+    lambda x, y: y[:, :1].roll(-2, 1),
+    lambda x, y: y[:0].roll(1, 0),
+)
+
+
+@pytest.mark.parametrize("shapes", [None, {"x": {}, "y": {1: FEW}}], ids=["static", "dynamic"])
+def test_rolls_by_more_than_the_size(shapes: Any, tmp_path: Path) -> None:
+    _check(tmp_path, ROLLS, torch.randn(2), torch.randn(3, 4), dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+def test_integers_stay_integers(dtype: torch.dtype, tmp_path: Path) -> None:
+    limits = torch.iinfo(dtype)
+    x = torch.tensor([limits.max, limits.max - 1, limits.min, limits.min + 1, 3, 0], dtype=dtype)
+    model = Each(
+        lambda x, y: -x,
+        lambda x, y: torch.heaviside(x[4], x),
+        lambda x, y: torch.where(y[:1], y, x),
+        lambda x, y: torch.where(y, x, y),
+        lambda x, y: y.clamp(1, 9),
+        lambda x, y: y.clamp(max=0.5),
+        lambda x, y: x.to(torch.bfloat16),
+        lambda x, y: x.argmax().to(torch.bfloat16),
+    )
+    _check(tmp_path, model, x, torch.arange(6) > 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_parts_of_numbers(dtype: torch.dtype, tmp_path: Path) -> None:
+    x = torch.tensor([1.75, -1.75, -0.5, -0.0, 1e4, -INF, NAN], dtype=dtype)
+    model = Each(
+        lambda x, y: torch.frac(torch.full_like(x, 1.75)),
+        lambda x, y: torch.trunc(torch.full_like(x, -1.75)),
+        lambda x, y: (torch.trunc(x), torch.signbit(torch.trunc(x))),
+        lambda x, y: torch.frac(x),
+        lambda x, y: x.to(torch.bfloat16),
+    )
+    _check(tmp_path, model, x, x)
+
+
+def test_batches_of_matrices_and_vectors(tmp_path: Path) -> None:
+    model = Each(lambda x, y: x @ y, lambda x, y: x[0, 0, :, 0] @ x, lambda x, y: x[0, 0] @ y)
+    _check(tmp_path, model, torch.randn(5, 2, 3, 4), torch.randn(4))
+
+
+def test_uneven_pooling_of_any_length(tmp_path: Path) -> None:
+    model = Each(
+        lambda x, y: F.adaptive_avg_pool2d(x, (2, 2)),
+        lambda x, y: F.adaptive_avg_pool2d(x, (1, 3)),
+        lambda x, y: F.adaptive_avg_pool2d(x, 1),
+        lambda x, y: F.adaptive_max_pool2d(x, (2, 2)),
+    )
+    shapes = {"x": {2: FEW}, "y": {}}
+    _check(tmp_path, model, torch.randn(2, 3, 5, 7), torch.ones(1), dynamic_shapes=shapes)
+
+
+def test_attention_of_any_head_size_keeps_f64(tmp_path: Path) -> None:
+    model = Each(
+        lambda x, y: F.scaled_dot_product_attention(x, x * 0.5, x),
+        lambda x, y: F.scaled_dot_product_attention(x, x, x, is_causal=True, scale=0.3),
+        lambda x, y: F.scaled_dot_product_attention(x, x, x, attn_mask=y),
+    )
+    x, y = torch.randn(2, 3, 5, 6).double(), torch.randn(5, 5).double()
+    shapes = {"x": {3: FEW}, "y": {}}
+    result = lemurc.compile(
+        model, (x, y), output=tmp_path / "m.lemur", verify=False, dynamic_shapes=shapes
+    )
+    with lemurc.load(result.path) as session:
+        for got, want in zip(session(x, y), model(x, y), strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float64]
+)
+def test_arithmetic_of_constants(dtype: torch.dtype, tmp_path: Path) -> None:
+    number = -1.75 if dtype.is_floating_point else 1
+    model = Each(
+        *(
+            lambda x, y, f=f, n=n: f(torch.full_like(x, number)[:2, None], n)
+            for f in (torch.lt, torch.ge, torch.add, torch.mul, torch.sub)
+            for n in (0, -3, 0.5)
+            if f is not torch.sub or dtype is not torch.bool
+        ),
+        lambda x, y: torch.zeros_like(x) == 0,
+        lambda x, y: torch.zeros(3, 4).to(x.dtype).expand(2, 3, 4) != 0,
+        lambda x, y: torch.remainder(torch.full((2,), -1.75), 0.5),
+        lambda x, y: torch.full((2,), -1.75) + torch.tensor(2.0),
+        lambda x, y: x.to(torch.float32) + torch.zeros_like(x).to(torch.float32).cos(),
+    )
+    _check(tmp_path, model, torch.ones(5).to(dtype), torch.ones(1))
