@@ -2,6 +2,7 @@
 
     full([4], -1.75) + (-3)   ->   full([4], -4.75)
     x == 0                    ->   x == 0.0            of a float x
+    sub.Tensor(3.14, x)       ->   sub.Tensor(full([], 3.14), x)    of an f64 x
 
 torch-mlir folds what it knows of a constant tensor and a number of another type by the
 number's bits: -3 counts as 1.8e19, 0.0 is not 0, an integer below 0.5 kills the process.
@@ -120,6 +121,7 @@ def _number(node: Node, known: dict[Node, torch.Tensor]) -> torch.Tensor | None:
 def match_numbers(program: ExportedProgram) -> None:
     """Give numbers beside tensors the type that both are computed in."""
     for node in list(program.graph.nodes):
+        _make_tensors(node)
         if node.target not in _WITH_NUMBERS:
             continue
         tensor, number = node.args[0], node.args[1]
@@ -133,3 +135,21 @@ def match_numbers(program: ExportedProgram) -> None:
             node.update_arg(1, float(number))
         if common is not value.dtype:
             node.update_arg(0, Edit(node).call(_aten._to_copy.default, tensor, dtype=common))
+
+
+def _make_tensors(node: Node) -> None:
+    """Of numbers beside f64, where an operator takes tensors: the importer makes them f32."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return
+    tensors = [operand.meta["val"] for operand in node.all_input_nodes]
+    tensors = [value for value in tensors if isinstance(value, torch.Tensor)]
+    for at, (argument, parameter) in enumerate(
+        zip(node.args, node.target._schema.arguments, strict=False)
+    ):
+        if not isinstance(argument, int | float) or not tensors:
+            continue
+        if isinstance(parameter.type, torch.TensorType):
+            common = torch.result_type(tensors[0], argument)
+            if common is torch.float64:
+                made = Edit(node).call(_aten.full.default, [], argument, dtype=common)
+                node.update_arg(at, made)

@@ -34,6 +34,7 @@ from lemurc.frontend.numbers import return_numbers_as_tensors
 from lemurc.frontend.random_numbers import add_random_state, draws
 from lemurc.frontend.selections import give_sizes_to_selections
 from lemurc.frontend.signature import input_positions, largest_size
+from lemurc.frontend.vectors import widen_vectors
 from lemurc.frontend.views import rewrite_views
 from lemurc.frontend.weights import WeightStore
 
@@ -72,6 +73,7 @@ def import_programs(
         rewrite_views(program)
         fold_constants(program)
         match_numbers(program)
+        widen_vectors(program)
         positions = input_positions(program)
         arguments = _prepare_inputs(program, store, entry_point)
         results = _prepare_outputs(program, store, entry_point, positions)

@@ -14,7 +14,6 @@ from torch._ops import OpOverload
 from torch.export import default_decompositions
 
 from lemurc.frontend.operators import (
-    attention,
     conversions,
     convolution,
     distances,
@@ -35,11 +34,9 @@ from lemurc.frontend.operators import (
     sums,
     trigonometric,
     truth,
-    vectors,
 )
 
 _TOPICS = (
-    attention,
     conversions,
     convolution,
     distances,
@@ -59,7 +56,6 @@ _TOPICS = (
     sums,
     trigonometric,
     truth,
-    vectors,
 )
 
 

@@ -450,8 +450,10 @@ def _convolution(name: str, rank: int, function: str, *, transposed: bool = Fals
         more = "" if transposed else f", dilation={draw.rng.choice((1, 1, 2))}"
         if transposed and stride == 2:
             more = ", output_padding=1"
+        # A transposed one is computed with zeros between the elements: no zero times infinity.
+        weight = f"{w.name}.nan_to_num(0.5, 1.0, -1.0)" if transposed else w.name
         return (
-            f"{function}({x.name}, {w.name}, {b.name}, stride={stride}, padding={padding}, "
+            f"{function}({x.name}, {weight}, {b.name}, stride={stride}, padding={padding}, "
             f"groups={groups}{more})",
             (x, w, b),
             False,
