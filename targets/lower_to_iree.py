@@ -21,6 +21,7 @@ from typing import Any
 
 from lemurc.errors import InternalError
 from lemurc.targets.base import StageTraits
+from lemurc.targets.keep_slices import keep_slices
 from lemurc.targets.keep_sorted import keep_sorted
 from lemurc.targets.memory_effects import memory_effects
 
@@ -91,6 +92,7 @@ def lower(module: Any) -> tuple[str, ...]:
     _hide_all_but(module, run)
     PassManager.parse(_CLEANUP).run(module)
     keep_sorted(_walk(module))
+    keep_slices(_walk(module))
     _rename_private_functions(module)
     return parameters
 

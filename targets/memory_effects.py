@@ -22,6 +22,7 @@ _VIEWS = (
     "tensor.expand_shape",
     "tensor.extract_slice",
     "tensor.reshape",
+    "util.optimization_barrier",
 )
 _INSERTS = ("tensor.insert", "tensor.insert_slice")
 """(value, destination, ...)"""

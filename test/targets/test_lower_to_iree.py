@@ -105,3 +105,34 @@ def test_what_a_sort_carries_along_stays_in_a_buffer():
       }
     }""")
     assert "util.optimization_barrier" in text_of(stage.bytecode)
+
+
+@pytest.mark.parametrize(
+    ("slice_", "is_copied"),
+    [
+        ("[0, 0, 2] [6, 3, 1] [1, 1, 1]", True),
+        ("[0, 0, 0] [3, 3, 1] [2, 1, 1]", True),
+        ("[4, 0, 0] [1, 3, 3] [1, 1, 1]", False),
+    ],
+)
+def test_a_strided_slice_is_copied_for_lookups(slice_: str, is_copied: bool):
+    sizes = slice_.split("] [")[1].replace(", ", "x")
+    offsets, lengths, strides = (f"array<i64: {part}>" for part in slice_[1:-1].split("] ["))
+    stage = lower_to_iree(f"""
+    module @stage0 {{
+      func.func @run(%x: tensor<6x3x3xf32>, %i: tensor<2xindex>) -> tensor<2xf32> {{
+        %s = "tensor.extract_slice"(%x) <{{operandSegmentSizes = array<i32: 1, 0, 0, 0>,
+          static_offsets = {offsets}, static_sizes = {lengths}, static_strides = {strides}}}>
+          : (tensor<6x3x3xf32>) -> tensor<{sizes}xf32>
+        %c = arith.constant 0 : index
+        %e = tensor.empty() : tensor<2xf32>
+        %0 = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+          iterator_types = ["parallel"]}} ins(%i : tensor<2xindex>) outs(%e : tensor<2xf32>) {{
+        ^bb0(%k: index, %out: f32):
+          %v = tensor.extract %s[%c, %k, %c] : tensor<{sizes}xf32>
+          linalg.yield %v : f32
+        }} -> tensor<2xf32>
+        return %0 : tensor<2xf32>
+      }}
+    }}""")
+    assert ("util.optimization_barrier" in text_of(stage.bytecode)) is is_copied

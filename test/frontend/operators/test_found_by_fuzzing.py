@@ -105,6 +105,18 @@ def test_batches_of_matrices_and_vectors(tmp_path: Path) -> None:
     _check(tmp_path, model, torch.randn(5, 2, 3, 4), torch.randn(4))
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_lookups_in_a_column(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = Each(
+        lambda x, y: torch.take_along_dim(x[..., 2], y, 0),
+        lambda x, y: F.embedding(y, x[..., 1]),
+        lambda x, y: x[:, ::2, 0][y[0]],
+        lambda x, y: x[1][y[0]],
+    )
+    x = torch.arange(54).reshape(6, 3, 3).to(dtype)
+    _check(tmp_path, model, x, torch.tensor([[2, 0, 1], [1, 1, 2]]))
+
+
 def test_uneven_pooling_of_any_length(tmp_path: Path) -> None:
     model = Each(
         lambda x, y: F.adaptive_avg_pool2d(x, (2, 2)),
