@@ -17,8 +17,9 @@ _SOON = 0.02
 
 def install() -> None:
     """Makes ^C a KeyboardInterrupt and SIGTERM an exit that unwinds, so that child processes
-    and temporary folders go too."""
-    signal.signal(signal.SIGINT, _handle)
+    and temporary folders go too. A job in the background that ignores ^C goes on ignoring it."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _handle)
     signal.signal(signal.SIGTERM, _handle)
 
 

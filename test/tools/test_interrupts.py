@@ -53,3 +53,10 @@ def test_elsewhere_it_is_taken_at_once(number: signal.Signals, error: type[BaseE
         os.kill(os.getpid(), number)
         time.sleep(5)
     assert error is KeyboardInterrupt or caught.value.code == 143
+
+
+def test_a_job_in_the_background_goes_on_ignoring_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupts.install()
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)
