@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from lemurc.child import die_with_parent
+from lemurc.child import die_with_parent, interrupts_held
 
 _CRASHES = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGFPE, -signal.SIGILL, -signal.SIGBUS}
 _INPUT, _OUTPUT, _LOG = "stage.mlirbc", "stage.vmfb", "log.txt"
@@ -44,18 +44,27 @@ class IreeProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="lemurc-")
         root = Path(self._folder.name)
         (root / _INPUT).write_bytes(bytecode)
-        with (root / _LOG).open("wb") as log:
-            # Relative paths: nothing of this machine reaches the module.
-            self._process = subprocess.Popen(
-                [str(compiler_path()), _INPUT, *flags, "-o", _OUTPUT],
-                cwd=root,
-                env=os.environ | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(root)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=die_with_parent(),
-            )
+        command = [str(compiler_path()), _INPUT, *flags, "-o", _OUTPUT]
+        process: subprocess.Popen[bytes] | None = None
+        try:
+            with (root / _LOG).open("wb") as log, interrupts_held():
+                # Relative paths: nothing of this machine reaches the module.
+                process = subprocess.Popen(
+                    command,
+                    cwd=root,
+                    env=os.environ | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(root)),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent(),
+                )
+            self._process = process
+        except KeyboardInterrupt:
+            if process is not None:
+                self._process = process
+                self.close()
+            raise
 
     def ended(self) -> bool:
         return self._process.poll() is not None

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,21 +73,41 @@ def run_module(
 @contextlib.contextmanager
 def _group(module: str, folder: Path, output: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
     """The child leads a process group of its own, which never outlives the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", module, str(folder)],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=die_with_parent(),
-    )
+    process: subprocess.Popen[bytes] | None = None
     try:
+        with interrupts_held():
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_parent(),
+            )
         yield process
     finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process is not None:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """^C waits for the end of the block: raised in what runs around a fork, it is ignored."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    waiting: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)
 
 
 def die_with_parent() -> Callable[[], object] | None:

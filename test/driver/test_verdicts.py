@@ -1,6 +1,10 @@
 """Every target asked for gets a verdict, and limits are named as the user set them."""
 
 import inspect
+import os
+import signal
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +12,7 @@ import pytest
 import torch
 
 import lemurc
-from lemurc.child import run_module
+from lemurc.child import interrupts_held, run_module
 from lemurc.errors import BudgetError, UnsupportedModelError
 from lemurc.targets import compile as targets_compile
 from lemurc.targets.base import CAREFUL_FLAGS
@@ -192,3 +196,14 @@ def test_what_is_too_slow_is_verified_on_the_cpu(tmp_path: Path) -> None:
     (verdict,) = result.verdicts
     assert verdict.status == "not run"
     assert verdict.detail == "VMVX is too slow for 1.1e+09 operations; program verified on cpu"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sends signals")
+def test_interrupts_wait_for_the_end_of_a_start():
+    reached = []
+    with pytest.raises(KeyboardInterrupt), interrupts_held():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        reached.append(True)
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
