@@ -12,6 +12,7 @@ from lemurc.passes.fill_constants import FillConstants
 from lemurc.passes.finish_lowering import FinishLowering
 from lemurc.passes.fold_constant_casts import FoldConstantCasts
 from lemurc.passes.keep_roundings import KeepRoundings
+from lemurc.passes.keep_zero_signs import KeepZeroSigns
 from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
 from lemurc.passes.own_sort_places import OwnSortPlaces
@@ -28,6 +29,7 @@ def lower_torch() -> list[Pass | str]:
         NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
+        KeepZeroSigns(),  # torch-mlir's relu drops them
         FillConstants(),  # IREE confuses the results of torch-mlir's form
         OwnSortPlaces(),  # IREE loses the copy that a shared one needs
         SortNanLast(),  # torch-mlir's order leaves NaN where it stands

@@ -20,6 +20,7 @@ PASSES = {
     "fuse": "fuse:Fuse",
     "hoist-parameters": "hoist_parameters:HoistParameters",
     "keep-roundings": "keep_roundings:KeepRoundings",
+    "keep-zero-signs": "keep_zero_signs:KeepZeroSigns",
     "normalize-torch": "normalize_torch:NormalizeTorch",
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-stages": "outline_stages:OutlineStages",

@@ -24,12 +24,18 @@ def convolution(
 ) -> Any:
     """Zeros between the entries, then a convolution with the kernel turned around."""
     rank = weight.dim() - 2
-    if not transposed or any(not isinstance(size, int) for size in image.shape[-rank:]):
+    if not transposed:
         return NotImplemented
+    dynamic = any(not isinstance(size, int) for size in image.shape[-rank:])
     stride, padding, dilation, output_padding = (
         list(given) if len(given) == rank else [given[0]] * rank
         for given in (stride, padding, dilation, output_padding)
     )
+    crops = any(
+        dilation[axis] * (weight.shape[2 + axis] - 1) < padding[axis] for axis in range(rank)
+    )
+    if dynamic and crops:  # torch-mlir's is right there, and ours would compare sizes
+        return NotImplemented
     spread = image
     for axis in range(rank):
         dim = image.dim() - rank + axis

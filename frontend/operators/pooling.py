@@ -1,10 +1,11 @@
 """Adaptive pooling into unequal windows and pooling with indices, by gathering windows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
 from lemurc.frontend.operators.floating import Table
 
@@ -170,6 +171,17 @@ def avg_pool2d_backward(
     return _given_back(gradient / (sizes[0][:, None] * sizes[1]), values, axes)
 
 
+def _of_one_image(operator: OpOverload, rank: int) -> Callable[..., Any]:
+    """Without a batch torch-mlir refuses some pooling, and crashes on the rest."""
+
+    def pool(values: torch.Tensor, *arguments: Any) -> Any:
+        if values.dim() != rank + 1:
+            return NotImplemented
+        return operator(values.unsqueeze(0), *arguments).squeeze(0)
+
+    return pool
+
+
 _aten = torch.ops.aten
 TABLE: Table = {
     _aten._adaptive_avg_pool2d.default: average,
@@ -182,6 +194,12 @@ TABLE: Table = {
     _aten.adaptive_max_pool1d.default: maximum,
     _aten.adaptive_max_pool2d.default: maximum,
     _aten.adaptive_max_pool3d.default: maximum,
+    _aten.avg_pool1d.default: _of_one_image(_aten.avg_pool1d.default, 1),
+    _aten.avg_pool2d.default: _of_one_image(_aten.avg_pool2d.default, 2),
+    _aten.avg_pool3d.default: _of_one_image(_aten.avg_pool3d.default, 3),
+    _aten.max_pool1d.default: _of_one_image(_aten.max_pool1d.default, 1),
+    _aten.max_pool2d.default: _of_one_image(_aten.max_pool2d.default, 2),
+    _aten.max_pool3d.default: _of_one_image(_aten.max_pool3d.default, 3),
     _aten.max_pool2d_with_indices.default: max_pool_with_indices,
     _aten.max_pool3d_with_indices.default: _max_pool3d_with_indices,
 }

@@ -36,3 +36,20 @@ func.func @several(%x: tensor<1x2x3x6xf32>, %k: tensor<3x3xf32>,
       outs(%y : tensor<1x2x1x2xf32>) -> tensor<1x2x1x2xf32>
   return %0 : tensor<1x2x1x2xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @unfolded
+// CHECK:         [[CUT:%.+]] = tensor.extract_slice %arg0[0, 0] [2, 3] [1, 1]
+// CHECK:         linalg.generic {{.*}} ins([[CUT]] : tensor<2x3xf32>)
+func.func @unfolded(%x: tensor<2x4xf32>) -> tensor<2x1x3xf32> {
+  %e = tensor.empty() : tensor<2x1x3xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1 * 2 + d2)>,
+                                        affine_map<(d0, d1, d2) -> (d0, d1, d2)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x4xf32>) outs(%e : tensor<2x1x3xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  } -> tensor<2x1x3xf32>
+  return %0 : tensor<2x1x3xf32>
+}

@@ -56,10 +56,29 @@ class Rounded(nn.Module):
         return x.bfloat16().float() * 3, x.bfloat16() // y.bfloat16(), x.half() // 0.3
 
 
+class Rectified(nn.Module):
+    def forward(self, x: Any) -> Any:
+        cut = torch.where(x > 0, x, torch.zeros_like(x))
+        return torch.relu(x), 1 / torch.relu(x), cut
+
+
 def _run(model: nn.Module, args: tuple[torch.Tensor, ...], path: Path) -> Any:
     made = lemurc.compile(model, args, output=path / "m.lemur", opt_level=0, verify=False)
     with lemurc.load(made.path) as session:
         return [torch.as_tensor(y) for y in session(*args)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("level", [0, 2])
+def test_signs_of_zeros_after_relu(dtype: torch.dtype, level: int, tmp_path: Path) -> None:
+    x = torch.tensor([[-0.0, 0.0, -1.0, 2.0, NAN, INF, -INF] * 5], dtype=dtype).mT
+    made = lemurc.compile(Rectified(), (x,), output=tmp_path / "m.lemur", opt_level=level)
+    with lemurc.load(made.path) as session:
+        got = [torch.as_tensor(y) for y in session(x)]
+    for ours, eager in zip(got, Rectified()(x), strict=True):
+        torch.testing.assert_close(ours, eager, equal_nan=True, rtol=0, atol=0)
+        number = ~torch.isnan(eager)
+        assert torch.equal(torch.signbit(ours[number]), torch.signbit(eager[number]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -162,3 +162,45 @@ def test_arithmetic_of_constants(dtype: torch.dtype, tmp_path: Path) -> None:
         lambda x, y: x.to(torch.float32) + torch.zeros_like(x).to(torch.float32).cos(),
     )
     _check(tmp_path, model, torch.ones(5).to(dtype), torch.ones(1))
+
+
+def test_one_window_and_a_rest(tmp_path: Path) -> None:
+    model = Each(
+        lambda x, y: x.unfold(1, 3, 2) + y,
+        lambda x, y: F.unfold(x.reshape(1, 1, 2, 4), (2, 3), stride=(2, 3)),
+        lambda x, y: F.avg_pool1d(x, 3, 2),
+    )
+    _check(tmp_path, model, torch.randn(2, 4), torch.randn(3))
+
+
+def test_pooling_without_a_batch(tmp_path: Path) -> None:
+    model = Each(
+        lambda x, y: F.avg_pool1d(x, 3, 2),
+        lambda x, y: F.max_pool1d(x, 3, 2),
+        lambda x, y: F.avg_pool2d(y, 3, 2, 1, count_include_pad=False),
+        lambda x, y: F.max_pool2d(y, 3, 2, ceil_mode=True),
+        lambda x, y: F.avg_pool3d(y.reshape(2, 4, 4, 4), 3, 1),
+        lambda x, y: F.max_pool3d(y.reshape(2, 4, 4, 4), 2),
+        lambda x, y: F.lp_pool2d(y, 2, 2),
+    )
+    _check(tmp_path, model, torch.randn(2, 8), torch.randn(2, 8, 8))
+
+
+def test_transposed_convolutions_of_any_size(tmp_path: Path) -> None:
+    model = Each(
+        lambda x, y: F.conv_transpose2d(x, y, stride=2, padding=1, groups=4),
+        lambda x, y: F.conv_transpose2d(x, y, padding=3, output_padding=1, stride=(2, 3)),
+        lambda x, y: F.conv_transpose2d(x, y, dilation=2, stride=2, groups=2),
+    )
+    size = Dim("size", min=4, max=30)
+    weight = torch.randn(4, 1, 3, 3)
+    result = lemurc.compile(
+        model,
+        (torch.randn(2, 4, 7, 8), weight),
+        dynamic_shapes={"x": {0: FEW, 2: size}, "y": None},
+        output=tmp_path / "m.lemur",
+    )
+    with lemurc.load(result.path) as session:
+        for batch, height in ((2, 7), (5, 4), (3, 13)):
+            x = torch.randn(batch, 4, height, 8)
+            torch.testing.assert_close(tuple(session(x, weight)), model(x, weight))
