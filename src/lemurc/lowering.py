@@ -331,10 +331,11 @@ def _lower_for(
 ) -> "LoweredForIree":
     from lemurc.targets.lower_to_iree import lower_to_iree
     from lemurc.targets.registry import get
-    from lemurc.targets.stage_passes import stage_passes
+    from lemurc.targets.stage_passes import last_passes, stage_passes
 
-    select = stage_passes(get(arch.target), arch.arch, packed, kernels=request.kernels)
-    return lower_to_iree(source.bytecode, select=select)
+    target = get(arch.target)
+    select = stage_passes(target, arch.arch, packed, kernels=request.kernels)
+    return lower_to_iree(source.bytecode, select=select, last=last_passes(target))
 
 
 def _flows(module: Any) -> dict[str, FunctionFlow]:
