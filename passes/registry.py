@@ -22,6 +22,7 @@ PASSES = {
     "keep-roundings": "keep_roundings:KeepRoundings",
     "normalize-torch": "normalize_torch:NormalizeTorch",
     "outline-composites": "outline_composites:OutlineComposites",
+    "outline-host-ops": "outline_host_ops:OutlineHostOps",
     "outline-stages": "outline_stages:OutlineStages",
     "own-sort-places": "own_sort_places:OwnSortPlaces",
     "place": "place:Place",

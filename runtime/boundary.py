@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lemurc.errors import InputError
-from lemurc.manifest import TensorSpec
+from lemurc.manifest import HOST, TensorSpec
 
 
 class DeviceTensor:
@@ -40,7 +40,7 @@ class DeviceTensor:
         return self.device.hal.create_dlpack_capsule(self.view, kind, index)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        kinds = {"cpu": 1, "vmvx": 1, "cuda": 2, "vulkan": 7, "metal": 8, "rocm": 10}
+        kinds = {"cpu": 1, "vmvx": 1, HOST: 1, "cuda": 2, "vulkan": 7, "metal": 8, "rocm": 10}
         number = 0 if self.device.is_host else int(self.device.name.partition(":")[2])
         return kinds[self.device.target], number
 
@@ -77,17 +77,22 @@ def to_torch(array: np.ndarray, device: Any) -> Any:
     return tensor if device.type == "cpu" else tensor.to(device)
 
 
+def read_tensor(tensor: Any) -> np.ndarray:
+    """A torch tensor as an array, over the same memory where it is on the CPU."""
+    tensor = tensor.detach().cpu()
+    try:
+        array: np.ndarray = tensor.numpy()
+    except TypeError:
+        torch = sys.modules["torch"]
+        name = str(tensor.dtype).removeprefix("torch.")
+        bits = tensor.contiguous().view(getattr(torch, f"uint{8 * tensor.element_size()}"))
+        array = bits.numpy().view(np.dtype(name))
+    return array
+
+
 def _from_torch(tensor: Any, spec: TensorSpec) -> np.ndarray:
     try:
-        tensor = tensor.detach().cpu()
-        try:
-            array: np.ndarray = tensor.numpy()
-        except TypeError:
-            torch = sys.modules["torch"]
-            name = str(tensor.dtype).removeprefix("torch.")
-            bits = tensor.contiguous().view(getattr(torch, f"uint{8 * tensor.element_size()}"))
-            array = bits.numpy().view(np.dtype(name))
-        return array
+        return read_tensor(tensor)
     except (TypeError, RuntimeError, AttributeError) as error:
         raise InputError(
             f"argument {spec.name!r}: this torch tensor cannot be read ({error})",

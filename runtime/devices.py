@@ -8,10 +8,11 @@ import ctypes
 import os
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lemurc.errors import DeviceError, UsageError
+from lemurc.manifest import HOST
 from lemurc.runtime import cpu_features
 from lemurc.runtime.iree_errors import missing_library, summary, translated
 
@@ -99,6 +100,9 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
     A `synchronous` CPU device runs work in the calling thread: for graphs so small
     that waking a worker costs more than the work.
     """
+    if name == HOST:
+        near = open_device("cpu:0")
+        return replace(near, name=HOST, target=HOST, description="PyTorch on the CPU")
     target, _, number = name.partition(":")
     is_host = target in _HOST_TARGETS
     driver = "local-sync" if (synchronous or _no_workers) and is_host else DRIVERS.get(target, "")

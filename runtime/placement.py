@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lemurc.errors import DeviceError
-from lemurc.manifest import Manifest, ModuleFile, Plan, Stage
+from lemurc.manifest import HOST, Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime import cpu_features
 from lemurc.runtime.devices import DRIVERS, Inventory, discover, is_software
 
@@ -49,10 +49,16 @@ class Placement:
     passed_over: tuple[str, ...] = ()
 
     def line(self) -> str:
-        """cuda:0 391/412 ops, 96% of predicted time; cpu 21 ops (sort x3, ...); ..."""
+        """cuda:0 391/412 ops, 96% of predicted time; cpu 21 ops (sort x3, ...); ...
+
+        Operators that PyTorch runs are all named.
+        """
         parts = []
         for number, device in enumerate(self.devices):
-            if number == 0:
+            if device.device == HOST:
+                names = [f"{op} x{n}" if n > 1 else op for op, n in sorted(device.kinds.items())]
+                parts.append(f"{HOST} (PyTorch): {', '.join(names)}")
+            elif number == 0:
                 parts.append(
                     f"{device.device} {device.ops}/{self.ops} ops, "
                     f"{device.share:.0%} of predicted time"
@@ -78,7 +84,7 @@ def choose(
     Devices that are software come last unless `wanted`, or a pin when it was compiled,
     names them.
     """
-    targets = tuple(dict.fromkeys(d.target for plan in manifest.plans for d in plan.devices))
+    targets = targets_of(manifest)
     for name in wanted or ():
         if name.partition(":")[0] not in DRIVERS:
             raise DeviceError(
@@ -97,7 +103,7 @@ def choose(
             bound, why = _bind(manifest, plan, found, wanted, excluded, avoided)
             if bound is not None:
                 return Choice(plan, bound, tuple(passed_over))
-            names = ", ".join(device.name for device in plan.devices)
+            names = ", ".join(d.name for d in plan.devices if d.target != HOST)
             passed_over.append(f"the plan for {names}: {why}")
     everything = inventory or discover(tuple(DRIVERS))
     reasons = [*_why_not_wanted(targets, wanted or (), everything), *passed_over]
@@ -108,6 +114,12 @@ def choose(
         code="no-device",
         hint=_way_out(manifest, wanted, excluded, everything),
     )
+
+
+def targets_of(manifest: Manifest) -> tuple[str, ...]:
+    """The kinds of devices that plans use, but for the host, which is always here."""
+    found = dict.fromkeys(d.target for plan in manifest.plans for d in plan.devices)
+    return tuple(target for target in found if target != HOST)
 
 
 def modules_for(stage: Stage, target: str) -> list[ModuleFile]:
@@ -138,6 +150,9 @@ def _bind(
     bound: dict[str, str] = {}
     ordinals: Counter[str] = Counter()
     for device in plan.devices:
+        if device.target == HOST:
+            bound[device.name] = HOST
+            continue
         # A plan may call its devices what it likes; the machine's are target:number.
         preferred = device.name
         if not re.fullmatch(rf"{device.target}:\d+", preferred):
@@ -156,7 +171,7 @@ def _bind(
     for steps in plan.steps.values():
         for step in steps:
             target = kinds[step.device]
-            if not modules_for(manifest.stages[step.stage], target):
+            if target != HOST and not modules_for(manifest.stages[step.stage], target):
                 archs = sorted(
                     {m.arch for m in manifest.stages[step.stage].modules if m.target == target}
                 )

@@ -56,10 +56,12 @@ def bench(
     duration: float = 3.0,
     per_device: bool = False,
     strict: bool = False,
+    imports: Sequence[str] = (),
 ) -> BenchResult:
     """Time `function` of `path`: `iterations` calls, or as many as fit into `duration`.
 
-    `per_device` measures each of the devices alone, after all of them together.
+    `per_device` measures each of the devices alone, after all of them together. `imports`
+    are those of `lemurc.load`.
     """
     from lemurc.runtime.artifact import Artifact
 
@@ -72,7 +74,7 @@ def bench(
     def measure(names: Sequence[str] | None) -> Timing:
         import lemurc
 
-        with lemurc.load(path, devices=names, strict=strict) as session:
+        with lemurc.load(path, devices=names, strict=strict, imports=imports) as session:
             times = _time(lambda: call(session, name, entry, arrays), warmup, iterations, duration)
             return _timing(tuple(names or ()), session.placement_line(name), times)
 

@@ -24,6 +24,7 @@ from lemurc.child import run_module
 from lemurc.errors import UsageError, VerificationError
 from lemurc.options import CompileOptions
 from lemurc.systems import asked, systems
+from lemurc.user_modules import import_modules
 from lemurc.verification import Verdict
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def compile(
     if destination is not None:
         _check_writable(destination)
     with clock.phase("import"):
+        import_modules(chosen.imports)
         program = load(
             model,
             args,
@@ -199,6 +201,7 @@ def _lower(
         program.level,
         asked=asked(sets, options.system is not None),
         strict=options.strict,
+        host_ops=options.allow_host_ops,
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
         keep_ir=options.save_temps is not None,

@@ -24,6 +24,7 @@ from lemurc.tools.table import columns, duration
     help="How long to time when --iterations is not given.",
 )
 @click.option("--per-device", is_flag=True, help="Measure each device alone too.")
+@flags.imports
 @flags.strict
 @flags.common
 def command(
@@ -35,6 +36,7 @@ def command(
     iterations: int | None,
     duration: float,
     per_device: bool,
+    imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -51,6 +53,7 @@ def command(
         duration=duration,
         per_device=per_device,
         strict=strict,
+        imports=imports,
     )
     if as_json:
         emit("bench", result)
