@@ -55,6 +55,7 @@ def verify(
     run it.
     """
     from lemurc.runtime.artifact import Artifact
+    from lemurc.runtime.placement import targets_of
     from lemurc.tools.devices import devices as present
 
     with Artifact.open(path, check_weights=False) as artifact:  # `load` checks them
@@ -69,6 +70,7 @@ def verify(
             hint="compile it again without --no-golden",
         )
     targets = {module.target for stage in manifest.stages.values() for module in stage.modules}
+    targets |= set(targets_of(manifest))  # what computes nothing has no modules
     names = devices or [d.name for d in present().devices if d.target in targets]
     groups = [[name] for name in names]
     if len(names) > 1:

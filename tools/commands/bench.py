@@ -65,6 +65,11 @@ def _print(result: BenchResult) -> None:
     header = ["devices", "median", "p90", "min", "calls/s", "calls", "placement"]
     for line in columns([header, *(_row(timing) for timing in result.timings)]):
         click.echo(line)
+    for timing in result.timings:
+        if timing.restarts:
+            click.echo(
+                f"the state was full {timing.restarts} times: the bench went on from its start"
+            )
     click.echo(f"inputs: {', '.join(result.shapes)} ({result.inputs_from})")
     threads = f"{result.threads} CPU worker threads"
     click.echo(f"on {result.processor}, {result.cores} cores, {threads}")
