@@ -57,6 +57,8 @@ def to_arrays(
     torch = sys.modules.get("torch")
     for leaf, spec, dtype in zip(leaves, specs, dtypes, strict=True):
         if isinstance(leaf, (np.ndarray, DeviceTensor)):
+            if isinstance(leaf, np.ma.MaskedArray):
+                raise _masked(spec)
             arrays.append(leaf)
         elif torch is not None and isinstance(leaf, torch.Tensor):
             torch_device = torch_device or leaf.device
@@ -64,6 +66,15 @@ def to_arrays(
         else:
             arrays.append(_from_other(leaf, spec, dtype))
     return arrays, torch_device
+
+
+def _masked(spec: TensorSpec) -> InputError:
+    """A mask has no meaning to a model, which would compute with what is hidden."""
+    return InputError(
+        f"argument {spec.name!r} is a masked array, whose mask would be ignored",
+        code="input-type",
+        hint="fill what is masked, x.filled(0.0), or pass x.data and the mask by themselves",
+    )
 
 
 def to_torch(array: np.ndarray, device: Any) -> Any:
