@@ -57,7 +57,7 @@ def verify(
             verdicts.setdefault(name, Verdict(name, **verdict))
     rest = [target for target in targets if target not in verdicts]
     if rest and build.check is not None:
-        checked = _run_on_cpu(artifact, program, build.check, calls, options)
+        checked = _run_on_cpu(artifact, build.check, calls, options)
         for target in rest:
             verdicts[target] = _not_run(target, build.manifest, checked)
     return [verdicts[target] for target in targets]
@@ -186,14 +186,13 @@ def _aligned_copy(array: Array) -> Array:
 
 def _run_on_cpu(
     artifact: Path,
-    program: "Program",
     check: Build,
     calls: Sequence[Call],
     options: CompileOptions,
 ) -> dict[str, Any]:
     path = artifact.parent / f".{secrets.token_hex(4)}.check"
     try:
-        write(path, program, check)
+        write(path, check)
         devices = [d.name for d in check.manifest.plans[0].devices if d.target != mf.HOST]
         return _run(path, devices, calls, options)
     finally:

@@ -153,10 +153,13 @@ def build(
     return result
 
 
-def write(path: Path, program: "Program", build: Build) -> mf.Manifest:
+def write(path: Path, build: Build, external_weights: str | None = None) -> mf.Manifest:
+    """`external_weights` names the file, in the folder of `path`, that the weights go to."""
     from lemurc.runtime.artifact import write as write_artifact
 
-    return write_artifact(path, build.manifest, build.entries, build.weights)
+    return write_artifact(
+        path, build.manifest, build.entries, build.weights, external_weights=external_weights
+    )
 
 
 def cache_path(program: "Program", build: Build) -> Path:
