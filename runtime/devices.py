@@ -1,7 +1,7 @@
 """The devices of this machine, under names like `cpu:0` and `vulkan:0`.
 
-`cpu:N` exists for every N: logical CPU devices, each with queue and timelines of its
-own. IREE has one pool of CPU worker threads per process, which they share.
+`cpu:N` can be opened for every N: logical CPU devices, each with queue and timelines of its
+own, as many as a plan has. IREE has one pool of CPU worker threads per process, which they share.
 """
 
 import ctypes

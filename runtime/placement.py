@@ -10,6 +10,9 @@ from lemurc.manifest import HOST, Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime import cpu_features
 from lemurc.runtime.devices import DRIVERS, Inventory, discover, is_software
 
+_LOGICAL = ("cpu", "vmvx")
+"""Of these there are as many devices as a plan has: queues of one processor."""
+
 
 class LemurcWarning(UserWarning):
     """Something works, though not as it was compiled to: the message names the cause."""
@@ -92,6 +95,7 @@ def choose(
                 code="unknown-device",
                 hint=f"devices are called {', '.join(f'{target}:0' for target in DRIVERS)}",
             )
+    _refuse_unplanned_numbers(manifest, wanted or ())
     found = inventory or discover(targets)
     slow = frozenset(
         name for name, text in found.descriptions.items() if is_software(text) and wanted is None
@@ -114,6 +118,23 @@ def choose(
         code="no-device",
         hint=_way_out(manifest, wanted, excluded, everything),
     )
+
+
+def _refuse_unplanned_numbers(manifest: Manifest, wanted: Sequence[str]) -> None:
+    """`cpu:7` for an artifact whose plans have one CPU device: there are no more than that."""
+    for name in wanted:
+        target, _, number = name.partition(":")
+        if target not in _LOGICAL or not number:
+            continue
+        most = max(sum(d.target == target for d in plan.devices) for plan in manifest.plans)
+        here = [f"{target}:{k}" for k in range(max(1, most))]
+        if name not in here:
+            raise DeviceError(
+                f"there is no device {name} for this artifact, only {', '.join(here)}",
+                code="no-device",
+                where=name,
+                hint=f"ask for {' or '.join(here)}",
+            )
 
 
 def targets_of(manifest: Manifest) -> tuple[str, ...]:
@@ -187,7 +208,7 @@ def _candidates(
     target: str, name: str, found: Inventory, wanted: Sequence[str] | None
 ) -> list[str]:
     here = list(found.names.get(target, ()))
-    if target in ("cpu", "vmvx") and here and ":" in name and name not in here:
+    if target in _LOGICAL and here and ":" in name and name not in here:
         # Logical CPU devices exist as soon as they are asked for.
         here = [name, *here]
     if wanted is None:
@@ -195,8 +216,7 @@ def _candidates(
     named = [want for want in wanted if want.partition(":")[0] == target and ":" in want]
     if target in wanted:
         return named + [candidate for candidate in here if candidate not in named]
-    logical = target in ("cpu", "vmvx")
-    return [want for want in named if logical or want in here]
+    return [want for want in named if target in _LOGICAL or want in here]
 
 
 def _why_not(
