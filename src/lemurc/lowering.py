@@ -34,7 +34,18 @@ from lemurc.exchange import (
     read_request,
     write_response,
 )
-from lemurc.manifest import DTYPES, Cost, Device, Plan, Prediction, Step, TensorSpec
+from lemurc.host_stages import host_call, with_host
+from lemurc.manifest import (
+    DTYPES,
+    HOST,
+    Cost,
+    Device,
+    HostCall,
+    Plan,
+    Prediction,
+    Step,
+    TensorSpec,
+)
 from lemurc.pass_limit import count_optional, within
 
 if TYPE_CHECKING:
@@ -73,7 +84,8 @@ def lower(folder: Path, request: Request) -> Response:
         if request.level == "onnx":
             run_pipeline(module, [ConvertOnnx()], watch)
         if request.level in ("onnx", "torch"):
-            run_pipeline(module, within(request.pass_limit, lower_torch()), watch)
+            steps = lower_torch(host_ops=request.host_ops, strict=request.strict)
+            run_pipeline(module, within(request.pass_limit, steps), watch)
         module, stepped_down = _optimized(module, request, watch)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
@@ -142,7 +154,7 @@ def _partitions(
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
         module = ir.Module.parse(optimized)
-        module.operation.attributes["lemur.system"] = _attribute(system)
+        module.operation.attributes["lemur.system"] = _attribute(with_host(system, module))
         try:
             run_pipeline(module, pipelines.partition(), watch)
         except UnsupportedModelError as error:
@@ -159,7 +171,7 @@ def _partitions(
                 raise
             logger.debug("no plan for %s: %s", system["devices"], error.message)
             continue
-        used = {_text(stage, "lemur.device") for stage in _stage_modules(module)}
+        used = {_text(stage, "lemur.device") for stage in _stage_modules(module)} - {HOST}
         if number == 0:
             cut = len(used) > 1
         found.append(module)
@@ -197,10 +209,12 @@ class _StageSource:
     cost: Cost
     ops: dict[str, int]
     lines: dict[str, str]
+    host: HostCall | None = None
 
 
 def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
     """Read one partitioned module: which stage runs where, in order."""
+    from lemurc.passes import system as systems
     from lemurc.passes.graph import entries, symbol
     from lemurc.passes.predict import predict
 
@@ -219,6 +233,10 @@ def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
             targets[device] = _text(stage, "lemur.target")
             taken.append(Step(stages.add(_source(stage)), device))
         steps[symbol(entry)] = tuple(taken)
+    if not targets.keys() - {HOST}:
+        # What computes nothing, or leaves all to PyTorch, runs somewhere too.
+        first = systems.read(module.operation).devices[0]
+        targets[first.name] = first.target
     devices = tuple(Device(name, target, name in asked) for name, target in sorted(targets.items()))
     return Plan(devices, steps, predicted)
 
@@ -235,15 +253,21 @@ def _source(stage: Any) -> _StageSource:
         if op.operation.attributes["sym_name"].value == "run"
     )
     arguments, results = _attributes(run, "arg_attrs"), _attributes(run, "res_attrs")
+    host = host_call(run) if _text(stage, "lemur.target") == HOST else None
     counts = {item.name: item.attr.value for item in stage.attributes["lemur.cost"]}
     ops = {item.name: item.attr.value for item in stage.attributes["lemur.ops"]}
     source = _StageSource(
         bytecode=_bytecode(copy),
-        inputs=tuple(a["lemur.value"].value for a in arguments if "lemur.value" in a),
+        inputs=tuple(
+            a["lemur.value"].value if "lemur.value" in a else f"param:{a['lemur.param'].value}"
+            for a in arguments
+            if host is not None or "lemur.value" in a
+        ),
         outputs=tuple(a["lemur.value"].value for a in results),
         cost=Cost(**counts),
         ops=ops,
         lines=_lines(copy),
+        host=host,
     )
     copy.erase()
     return source
@@ -294,6 +318,10 @@ def _lower_stage(
     from lemurc.targets.unpack_weights import packed_names
 
     inputs = []
+    if source.host is not None:
+        return LoweredStage(
+            source.inputs, source.outputs, source.cost, source.ops, (), source.lines, source.host
+        )
     wanted = [arch for arch in request.archs if arch.target in targets or arch.always]
     stage = {arch: _lower_for(source, arch, request) for arch in wanted}
     # Code without kernels reads the weights that kernels have packed: they are stored once.

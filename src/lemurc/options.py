@@ -17,6 +17,10 @@ class CompileOptions:
     `inputs`, `dynamic` and `pins` are in the spelling of the command line:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
+    `external_weights` names a file for the weights, beside the artifact, that artifacts of the
+    same weights may share.
+    With `allow_host_ops` PyTorch runs, on the CPU, the operators that nothing compiles;
+    `imports` names the Python modules that define the user's own ones.
     `max_rss` is in bytes, `budget_s` in seconds of wall time for the whole compilation.
     """
 
@@ -29,6 +33,7 @@ class CompileOptions:
     model_factory: str | None = None
     verify: bool = True
     tolerance: float | None = None
+    external_weights: str | None = None
     golden: Literal["random", "example", "none"] = "random"
     jobs: int | None = None
     budget_s: float | None = None
@@ -37,6 +42,8 @@ class CompileOptions:
     pass_limit: int | None = None
     save_temps: str | Path | None = None
     strict: bool = False
+    allow_host_ops: bool = False
+    imports: tuple[str, ...] = ()
     progress: Progress | None = None
 
     def workers(self) -> int:

@@ -24,6 +24,7 @@ from lemurc.tools.table import columns, duration
     help="How long to time when --iterations is not given.",
 )
 @click.option("--per-device", is_flag=True, help="Measure each device alone too.")
+@flags.imports
 @flags.strict
 @flags.common
 def command(
@@ -35,6 +36,7 @@ def command(
     iterations: int | None,
     duration: float,
     per_device: bool,
+    imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -51,6 +53,7 @@ def command(
         duration=duration,
         per_device=per_device,
         strict=strict,
+        imports=imports,
     )
     if as_json:
         emit("bench", result)
@@ -62,6 +65,11 @@ def _print(result: BenchResult) -> None:
     header = ["devices", "median", "p90", "min", "calls/s", "calls", "placement"]
     for line in columns([header, *(_row(timing) for timing in result.timings)]):
         click.echo(line)
+    for timing in result.timings:
+        if timing.restarts:
+            click.echo(
+                f"the state was full {timing.restarts} times: the bench went on from its start"
+            )
     click.echo(f"inputs: {', '.join(result.shapes)} ({result.inputs_from})")
     threads = f"{result.threads} CPU worker threads"
     click.echo(f"on {result.processor}, {result.cores} cores, {threads}")
