@@ -23,7 +23,8 @@ from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UsageError, VerificationError
 from lemurc.options import CompileOptions
-from lemurc.systems import asked, systems
+from lemurc.system_file import read_system
+from lemurc.systems import Description, asked, guessed, systems
 from lemurc.verification import Verdict
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def compile(
     from lemurc.targets.registry import parse_targets
 
     requests = parse_targets(targets)
-    sets = systems(requests, chosen.pins, chosen.system)
+    described = _described(chosen)
+    sets = systems(requests, chosen.pins, described)
     destination = Path(output) if output is not None else None
     if destination is not None:
         _check_writable(destination)
@@ -112,7 +114,11 @@ def compile(
         sizes=assembly.sizes(written),
         seconds=clock.seconds,
         placement=assembly.placement_line(written),
-        notes=[note for request in requests for note in request.notes] + build.notes,
+        notes=[
+            *(note for request in requests for note in request.notes),
+            *guessed(requests, described),
+            *build.notes,
+        ],
     )
 
 
@@ -149,6 +155,13 @@ def _options(given: dict[str, Any]) -> CompileOptions:
                 hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
             )
     return CompileOptions(**given)
+
+
+def _described(options: CompileOptions) -> Description | None:
+    """The system to plan for: the file that the user named."""
+    if options.system is None:
+        return None
+    return Description(read_system(options.system), str(options.system), asked=True)
 
 
 def _check_writable(path: Path) -> None:
@@ -201,6 +214,7 @@ def _lower(
         strict=options.strict,
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
+        largest_stage=options.largest_stage,
         keep_ir=options.save_temps is not None,
     )
     exchange.write_request(folder, program.mlir, request)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lemurc.errors import LemurcError
-from lemurc.manifest import Cost, Plan, TensorSpec, build
+from lemurc.manifest import Cost, Plan, TensorSpec, Workload, build
 from lemurc.targets.base import StageTraits
 
 PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.json", "error.json"
@@ -50,6 +50,8 @@ class Request:
     """How many optional passes may run, see pass_limit.py; None is no limit."""
     kernels: bool = True
     """Whether composites may become calls of our own kernels."""
+    largest_stage: int | None = None
+    """The most operations a stage may hold; None is no limit."""
     keep_ir: bool = False
     """Whether to write the IR after each pass into the folder `passes`."""
 
@@ -72,6 +74,7 @@ class LoweredStage:
     cost: Cost
     ops: dict[str, int]
     ir: tuple[IreeInput, ...]
+    work: tuple[Workload, ...] = ()
     lines: dict[str, str] = field(default_factory=dict)
     """The user's Python line of the first operation of each name and element type, such as
     `math.erf f64`."""

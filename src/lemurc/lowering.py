@@ -34,7 +34,7 @@ from lemurc.exchange import (
     read_request,
     write_response,
 )
-from lemurc.manifest import DTYPES, Cost, Device, Plan, Prediction, Step, TensorSpec
+from lemurc.manifest import DTYPES, Cost, Device, Plan, Prediction, Step, TensorSpec, Workload
 from lemurc.pass_limit import count_optional, within
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _partitions(
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = _attribute(system)
         try:
-            run_pipeline(module, pipelines.partition(), watch)
+            run_pipeline(module, pipelines.partition(largest=request.largest_stage), watch)
         except UnsupportedModelError as error:
             if len(request.systems) == 1:
                 raise
@@ -196,6 +196,7 @@ class _StageSource:
     outputs: tuple[str, ...]
     cost: Cost
     ops: dict[str, int]
+    work: tuple[Workload, ...]
     lines: dict[str, str]
 
 
@@ -225,6 +226,8 @@ def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
 
 def _source(stage: Any) -> _StageSource:
     """The stage without what ties it to one device, and how its caller sees it."""
+    from lemurc.passes.workloads import read as read_work
+
     copy = stage.clone()
     for name in ("lemur.device", "lemur.target"):
         del copy.attributes[name]
@@ -243,6 +246,7 @@ def _source(stage: Any) -> _StageSource:
         outputs=tuple(a["lemur.value"].value for a in results),
         cost=Cost(**counts),
         ops=ops,
+        work=read_work(stage),
         lines=_lines(copy),
     )
     copy.erase()
@@ -322,7 +326,13 @@ def _lower_stage(
             )
         )
     return LoweredStage(
-        source.inputs, source.outputs, source.cost, source.ops, tuple(inputs), source.lines
+        source.inputs,
+        source.outputs,
+        source.cost,
+        source.ops,
+        tuple(inputs),
+        source.work,
+        source.lines,
     )
 
 

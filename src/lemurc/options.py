@@ -17,6 +17,8 @@ class CompileOptions:
     `inputs`, `dynamic` and `pins` are in the spelling of the command line:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
+    `largest_stage` is the most operations a stage may hold: a model in small pieces can be
+    measured piece by piece.
     `max_rss` is in bytes, `budget_s` in seconds of wall time for the whole compilation.
     """
 
@@ -35,6 +37,7 @@ class CompileOptions:
     max_rss: int | None = None
     cache: bool = True
     pass_limit: int | None = None
+    largest_stage: int | None = None
     save_temps: str | Path | None = None
     strict: bool = False
     progress: Progress | None = None
