@@ -82,7 +82,7 @@ def build(
     for name, stage in response.stages.items():
         common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
         files = {
-            (ir.target, ir.arch): _module_file(ir, content)
+            (ir.target, ir.arch): module_file(ir, content)
             for ir in stage.ir
             if isinstance(content := modules[name, ir.target, ir.arch], bytes)
         }
@@ -122,7 +122,7 @@ def build(
         for name, stage in response.stages.items()
         for ir in stage.ir
         if isinstance(content := modules[name, ir.target, ir.arch], bytes)
-        and (f := _module_file(ir, content))
+        and (f := module_file(ir, content))
     }
 
     def assemble(plans: Sequence[mf.Plan], stages: dict[str, mf.Stage]) -> Build:
@@ -137,12 +137,12 @@ def build(
             state=program.state,
             golden=golden,
             tolerance=_tolerance(options),
-            producer=_producer() | program.producer,
+            producer=producer() | program.producer,
         )
         return Build(
             manifest,
             {**{f.file: contents[f.file] for f in files}, **entries},
-            _used_weights(weights, manifest),
+            used_weights(weights, manifest),
         )
 
     result = assemble(plans, stages)
@@ -185,7 +185,7 @@ def sizes(manifest: mf.Manifest) -> dict[str, int]:
     return totals
 
 
-def _module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
+def module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
     digest = hashlib.sha256(content).hexdigest()[:16]
     file = f"modules/{ir.target}-{ir.arch}-{digest}.vmfb"
     return mf.ModuleFile(ir.target, ir.arch, file, ir.parameters)
@@ -307,7 +307,7 @@ def _folded(
         return dict(zip((spec.name for spec in folded.outputs), session(), strict=True))
 
 
-def _used_weights(weights: dict[str, Array], manifest: mf.Manifest) -> dict[str, Array]:
+def used_weights(weights: dict[str, Array], manifest: mf.Manifest) -> dict[str, Array]:
     """The weights some module or function asks for, in the layouts they ask for."""
     from lemurc.targets.layouts import in_layout
 
@@ -365,7 +365,7 @@ def _tolerance(options: CompileOptions) -> dict[str, float]:
     return dict.fromkeys(TOLERANCE, options.tolerance)
 
 
-def _producer() -> dict[str, str]:
+def producer() -> dict[str, str]:
     versions = {name: importlib.metadata.version(name) for name in PRODUCERS}
     versions["torch"] = versions["torch"].partition("+")[0]
     return {"lemurc": lemurc.__version__, **versions}

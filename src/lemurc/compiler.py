@@ -23,8 +23,7 @@ from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UsageError, VerificationError
 from lemurc.options import CompileOptions
-from lemurc.system_file import read_system
-from lemurc.systems import Description, asked, guessed, systems
+from lemurc.systems import asked, described, notes_on, systems
 from lemurc.verification import Verdict
 
 if TYPE_CHECKING:
@@ -72,8 +71,8 @@ def compile(
     from lemurc.targets.registry import parse_targets
 
     requests = parse_targets(targets)
-    described = _described(chosen)
-    sets = systems(requests, chosen.pins, described)
+    planned_for = described(chosen.system)
+    sets = systems(requests, chosen.pins, planned_for)
     destination = Path(output) if output is not None else None
     if destination is not None:
         _check_writable(destination)
@@ -116,7 +115,7 @@ def compile(
         placement=assembly.placement_line(written),
         notes=[
             *(note for request in requests for note in request.notes),
-            *guessed(requests, described),
+            *notes_on(requests, planned_for),
             *build.notes,
         ],
     )
@@ -155,13 +154,6 @@ def _options(given: dict[str, Any]) -> CompileOptions:
                 hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
             )
     return CompileOptions(**given)
-
-
-def _described(options: CompileOptions) -> Description | None:
-    """The system to plan for: the file that the user named."""
-    if options.system is None:
-        return None
-    return Description(read_system(options.system), str(options.system), asked=True)
 
 
 def _check_writable(path: Path) -> None:

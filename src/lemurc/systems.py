@@ -3,10 +3,16 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lemurc.errors import UsageError
-from lemurc.system_file import DeviceDescription, LinkDescription, SystemDescription
+from lemurc.system_file import (
+    DeviceDescription,
+    LinkDescription,
+    SystemDescription,
+    read_system,
+)
 
 if TYPE_CHECKING:
     from lemurc.targets.registry import TargetRequest
@@ -24,6 +30,23 @@ class Description:
     system: SystemDescription
     where: str
     asked: bool
+
+
+def described(path: str | Path | None) -> Description | None:
+    """The system of `path`, else this machine as `lemurc probe` found it, if it ever did."""
+    if path is not None:
+        return Description(read_system(path), str(path), asked=True)
+    from lemurc.runtime.machine import available_cores, processor_name
+    from lemurc.targets.cache import own_system_path
+
+    own = own_system_path()
+    if not own.exists():
+        return None
+    system = read_system(own)
+    here = (processor_name(), available_cores())
+    if (system.provenance.processor, system.provenance.cores) != here:
+        return None
+    return Description(system, str(own), asked=False)
 
 
 def systems(
@@ -66,10 +89,15 @@ def asked(sets: Sequence[System], described: bool) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def guessed(requests: Sequence["TargetRequest"], described: Description | None) -> list[str]:
-    """What the user should know of figures that a description leaves to the target."""
+def notes_on(requests: Sequence["TargetRequest"], described: Description | None) -> list[str]:
+    """What the user should know: which description is used, and what it leaves open."""
     notes = []
     targets = {request.target.name for request in requests}
+    if described is not None and not described.asked:
+        names = [device.name for device in described.system.devices if device.target in targets]
+        date = described.system.provenance.date.partition("T")[0]
+        if names:
+            notes.append(f"planned with {', '.join(names)} as `lemurc probe` measured them, {date}")
     for device in described.system.devices if described is not None and described.asked else ():
         missing = [
             name

@@ -6,7 +6,7 @@ import pytest
 
 from lemurc.errors import UsageError
 from lemurc.system_file import system_from
-from lemurc.systems import HOST_MEMORY, Description, System, asked, guessed, systems
+from lemurc.systems import HOST_MEMORY, Description, System, asked, notes_on, systems
 from lemurc.targets.registry import parse_targets
 
 DOCUMENT = {
@@ -56,7 +56,7 @@ def test_figures_of_this_machine_name_no_devices() -> None:
 
 def test_what_the_description_leaves_open_is_said() -> None:
     described = Description(system_from(DOCUMENT, "s"), "s", True)
-    (note,) = guessed(parse_targets("cpu,cuda"), described)
+    (note,) = notes_on(parse_targets("cpu,cuda"), described)
     assert note.startswith("cpu:0: bandwidth, memory as of a typical cpu device")
 
 

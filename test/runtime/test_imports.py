@@ -11,7 +11,7 @@ import lemurc.runtime
 
 FOLDER = Path(lemurc.runtime.__file__).parent
 ALLOWED = ("numpy", "ml_dtypes", "iree.runtime", "lemurc.runtime", "lemurc.errors")
-ALLOWED += ("lemurc.pytree", "lemurc.manifest", "lemurc.sizes")
+ALLOWED += ("lemurc.pytree", "lemurc.manifest", "lemurc.sizes", "lemurc.system_file")
 
 
 def imported(path):
