@@ -1,6 +1,7 @@
 """Timing the programs of a probe artifact on every device, and transfers between devices.
 
-All figures are medians after a warm-up. One that cannot be measured is absent, with the
+All figures are medians after a warm-up, less the time that other programs had the
+processors, where the operating system tells. One that cannot be measured is absent, with the
 reason; none is taken from elsewhere.
 """
 
@@ -23,6 +24,7 @@ from lemurc.runtime.device_memory import memory_of
 from lemurc.runtime.devices import Inventory, OpenDevice, open_device, turns
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.layout import element_type
+from lemurc.runtime.machine import ThreadTimes
 from lemurc.runtime.operations import Call, Move, Workspace
 from lemurc.runtime.placement import modules_for
 from lemurc.runtime.timeline import Timeline
@@ -277,9 +279,10 @@ def _repeated(once: Callable[[], None], limit: float, most: int = 200) -> float:
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < most:
-        start = time.perf_counter()
+        before, start = ThreadTimes.now(), time.perf_counter()
         once()
-        times.append(time.perf_counter() - start)
+        elapsed = time.perf_counter() - start
+        times.append(elapsed - ThreadTimes.now().lost_since(before, elapsed))
         enough = len(times) >= 3 or times[0] > limit
         if enough and time.perf_counter() - begin > limit:
             break

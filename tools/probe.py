@@ -109,7 +109,8 @@ def _measure(
             date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             processor=processor_name(),
             cores=available_cores(),
-            method="medians after two runs of warm-up; a link's latency is the time of 4 KiB",
+            method="medians after two runs of warm-up, without waiting for a processor; "
+            "a link's latency is the time of 4 KiB",
         ),
     )
 

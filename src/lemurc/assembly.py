@@ -93,8 +93,8 @@ def build(
         )
         stored = tuple(files[key] for key in wanted if key in files)
         checked = tuple(f for f in files.values() if f.target == "cpu")
-        stages[name] = mf.Stage(*common, stored, written, owned, stage.work)
-        check_stages[name] = mf.Stage(*common, checked, written, owned, stage.work)
+        stages[name] = mf.Stage(*common, stored, written, owned, stage.work, stage.content)
+        check_stages[name] = mf.Stage(*common, checked, written, owned, stage.work, stage.content)
     failures = [result for result in modules.values() if not isinstance(result, bytes)]
     plans = _compiled_plans(response, stages, failures, options, notes)
     functions = {

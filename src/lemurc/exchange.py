@@ -52,6 +52,8 @@ class Request:
     """Whether composites may become calls of our own kernels."""
     largest_stage: int | None = None
     """The most operations a stage may hold; None is no limit."""
+    measured: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Seconds that stages took where they were profiled, by target and content."""
     keep_ir: bool = False
     """Whether to write the IR after each pass into the folder `passes`."""
 
@@ -75,6 +77,7 @@ class LoweredStage:
     ops: dict[str, int]
     ir: tuple[IreeInput, ...]
     work: tuple[Workload, ...] = ()
+    content: str = ""
     lines: dict[str, str] = field(default_factory=dict)
     """The user's Python line of the first operation of each name and element type, such as
     `math.erf f64`."""

@@ -80,7 +80,7 @@ def lower(folder: Path, request: Request) -> Response:
         partitions, notes, illegal = _partitions(optimized, request, watch)
         stages = _Stages()
         asked = frozenset(request.asked)
-        plans = tuple(_plan(partition, stages, asked) for partition in partitions)
+        plans = tuple(_plan(partition, stages, asked, request.measured) for partition in partitions)
         needed = _targets_of(plans)
         lowered = {
             name: _lower_stage(name, source, needed[name], request, folder, dumps)
@@ -199,14 +199,29 @@ class _StageSource:
     work: tuple[Workload, ...]
     lines: dict[str, str]
 
+    @property
+    def content(self) -> str:
+        return hashlib.sha256(self.bytecode).hexdigest()[:24]
 
-def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
+
+def _plan(
+    module: Any,
+    stages: _Stages,
+    asked: frozenset[str],
+    measured: dict[str, dict[str, float]],
+) -> Plan:
     """Read one partitioned module: which stage runs where, in order."""
     from lemurc.passes.graph import entries, symbol
     from lemurc.passes.predict import predict
 
     outlined = {_text(op, "sym_name"): op for op in _stage_modules(module)}
-    predicted: dict[str, Prediction] = predict(module)
+    sources = {name: _source(stage) for name, stage in outlined.items()}
+
+    def seconds(stage: Any) -> float | None:
+        known = measured.get(_text(stage, "lemur.target"), {})
+        return known.get(sources[_text(stage, "sym_name")].content)
+
+    predicted: dict[str, Prediction] = predict(module, seconds)
     steps: dict[str, tuple[Step, ...]] = {}
     targets: dict[str, str] = {}
     for entry in entries(module.operation):
@@ -218,7 +233,7 @@ def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
             stage = outlined[callee]
             device = _text(stage, "lemur.device")
             targets[device] = _text(stage, "lemur.target")
-            taken.append(Step(stages.add(_source(stage)), device))
+            taken.append(Step(stages.add(sources[callee]), device))
         steps[symbol(entry)] = tuple(taken)
     devices = tuple(Device(name, target, name in asked) for name, target in sorted(targets.items()))
     return Plan(devices, steps, predicted)
@@ -332,6 +347,7 @@ def _lower_stage(
         source.ops,
         tuple(inputs),
         source.work,
+        source.content,
         source.lines,
     )
 

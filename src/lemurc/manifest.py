@@ -107,7 +107,7 @@ class Stage:
     counts operations by kind. `written` are positions of inputs whose memory the modules
     may write into: it must be of no use to anybody else. `owned` are outputs whose memory
     is that of no input but those, nor of another output. `work` is what the cost model
-    predicts its time from.
+    predicts its time from, `content` a hash of what it computes, whatever it is called.
     """
 
     inputs: tuple[str, ...]
@@ -118,6 +118,7 @@ class Stage:
     written: tuple[int, ...] = ()
     owned: tuple[int, ...] = ()
     work: tuple[Workload, ...] = ()
+    content: str = ""
 
 
 @dataclass(frozen=True)

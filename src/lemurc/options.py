@@ -18,7 +18,7 @@ class CompileOptions:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `largest_stage` is the most operations a stage may hold: a model in small pieces can be
-    measured piece by piece.
+    measured piece by piece. `profile` does that, and predicts times by what it finds.
     `max_rss` is in bytes, `budget_s` in seconds of wall time for the whole compilation.
     """
 
@@ -38,6 +38,7 @@ class CompileOptions:
     cache: bool = True
     pass_limit: int | None = None
     largest_stage: int | None = None
+    profile: bool = False
     save_temps: str | Path | None = None
     strict: bool = False
     progress: Progress | None = None

@@ -1,7 +1,7 @@
 """The sets of devices a program is planned for, as contents of `lemur.system`."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,36 +31,43 @@ class Description:
     where: str
     asked: bool
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is of this machine, so that what was measured here holds."""
+        from lemurc.runtime.machine import available_cores, processor_name
+
+        origin = self.system.provenance
+        return (origin.processor, origin.cores) == (processor_name(), available_cores())
+
 
 def described(path: str | Path | None) -> Description | None:
     """The system of `path`, else this machine as `lemurc probe` found it, if it ever did."""
     if path is not None:
         return Description(read_system(path), str(path), asked=True)
-    from lemurc.runtime.machine import available_cores, processor_name
     from lemurc.targets.cache import own_system_path
 
     own = own_system_path()
     if not own.exists():
         return None
-    system = read_system(own)
-    here = (processor_name(), available_cores())
-    if (system.provenance.processor, system.provenance.cores) != here:
-        return None
-    return Description(system, str(own), asked=False)
+    found = Description(read_system(own), str(own), asked=False)
+    return found if found.is_here else None
 
 
 def systems(
-    requests: Sequence["TargetRequest"], pins: Sequence[str], described: Description | None
+    requests: Sequence["TargetRequest"],
+    pins: Sequence[str],
+    described: Description | None,
+    profiled: Mapping[str, System] | None = None,
 ) -> tuple[System, ...]:
     """All non-empty sets of the targets, the largest first.
 
     The devices that the user described make the first set, so that a plan may use several
     of one kind. Figures come from the description where it has a device of the target, else
-    from the target. Pins are "glob=device".
+    from the target; `profiled` adds what was measured, by target. Pins are "glob=device".
     """
     parsed = [_parse_pin(pin) for pin in pins]
     names = [request.target.name for request in requests]
-    known = _Devices(requests, described)
+    known = _Devices(requests, described, profiled or {})
     sets: list[System] = []
     asked = described is not None and described.asked
     if described is not None and described.asked:
@@ -115,7 +122,13 @@ def notes_on(requests: Sequence["TargetRequest"], described: Description | None)
 class _Devices:
     """The contents of `lemur.system` for any choice of devices."""
 
-    def __init__(self, requests: Sequence["TargetRequest"], described: Description | None) -> None:
+    def __init__(
+        self,
+        requests: Sequence["TargetRequest"],
+        described: Description | None,
+        profiled: Mapping[str, System],
+    ) -> None:
+        self._profiled = profiled
         self._requests = {request.target.name: request for request in requests}
         self._described = described.system.devices if described is not None else ()
         self._links = described.system.links if described is not None else ()
@@ -139,13 +152,14 @@ class _Devices:
             _refuse_pins([("*", name)], list(self._requests))
         request = self._requests[kind]
         item: System = request.target.system_device(name, request.archs)
+        item |= self._profiled.get(kind, {})
         if origin is None:
             return item
         for key in ("flops", "bandwidth", "launch", "call", "memory"):
             if getattr(origin, key) or getattr(origin, key) == 0:
                 item[key] = getattr(origin, key)
         item["slowdown"] = origin.slowdown
-        return item
+        return item | {k: v for k, v in self._profiled.get(kind, {}).items() if k == "call"}
 
     def _links_of(self, origins: dict[str, DeviceDescription | None]) -> list[System]:
         """Links between those devices, and from the described CPU where none of them is one."""

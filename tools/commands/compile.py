@@ -73,6 +73,11 @@ from lemurc.verification import Verdict
     "--cache/--no-cache", default=True, help="Reuse stages compiled before [default: cache]."
 )
 @click.option(
+    "--profile",
+    is_flag=True,
+    help="Time operations and stages on the devices here, and predict by that from now on.",
+)
+@click.option(
     "--largest-stage",
     type=click.IntRange(min=1),
     metavar="N",
