@@ -35,7 +35,7 @@ def flops(op: ir.Operation, sizes: Sizes, functions: Mapping[str, ir.Operation])
     if body is not None:
         return _flops_of_call(op, body, sizes, functions)
     if op.name.startswith("linalg.") and op.name not in ("linalg.fill", "linalg.index"):
-        return prod(_iteration_domain(op, sizes)) * _operations_per_point(op)
+        return prod(iteration_domain(op, sizes)) * _operations_per_point(op)
     if op.name.startswith("tm_tensor."):
         return _flops_of_tm_tensor(op, sizes)
     if op.name.startswith("scf."):
@@ -74,7 +74,7 @@ def _is_true(function: ir.Operation, name: str) -> bool:
     return name in function.attributes and function.attributes[name].value is True
 
 
-def _iteration_domain(op: ir.Operation, sizes: Sizes) -> list[int]:
+def iteration_domain(op: ir.Operation, sizes: Sizes) -> list[int]:
     """The trip count of each loop, read off the operands that a loop indexes plainly."""
     from torch_mlir.dialects import linalg
 

@@ -23,17 +23,21 @@ from lemurc.passes.graph import Graph
 from lemurc.passes.host_calls import is_host_call
 from lemurc.passes.legality import Functions, Legality, why_illegal
 from lemurc.passes.sizes import Sizes
-from lemurc.passes.stage_groups import group
+from lemurc.passes.stage_groups import group, split
 
 
 @dataclass(frozen=True)
 class FormStages(Pass):
-    """`clone`: whether cheap producers are cloned. `max_flops`: how much work is cheap."""
+    """`clone`: whether cheap producers are cloned. `max_flops`: how much work is cheap.
+
+    `largest`: the most operations a stage may hold, views aside; 0 is no limit.
+    """
 
     name: ClassVar[str] = "form-stages"
 
     clone: bool = True
     max_flops: int = 1_000_000
+    largest: int = 0
 
     def run(self, module: ir.Operation) -> None:
         system = systems.read(module)
@@ -41,7 +45,7 @@ class FormStages(Pass):
         for entry in graphs.entries(module):
             if self.clone and len(system.devices) > 1:
                 self._clone_cheap_producers(entry, system, functions)
-            number_stages(entry)
+            number_stages(entry, self.largest)
 
     def _clone_cheap_producers(
         self, entry: ir.Operation, system: systems.System, functions: Functions
@@ -68,13 +72,16 @@ class FormStages(Pass):
         return shipped < sum(sizes.bytes(result) for result in op.results)
 
 
-def number_stages(entry: ir.Operation) -> None:
+def number_stages(entry: ir.Operation, largest: int = 0) -> None:
     """Set `lemur.stage` on every placed operation."""
     graph = Graph(entry)
     place = {index: node for node, index in enumerate(graph.placeable)}
     devices = [_group_of(graph.nodes[index], index) for index in graph.placeable]
     i64 = ir.IntegerType.get_signless(64)
     stages = group(devices, [{place[p] for p in before} for before in predecessors(graph)])
+    if largest:
+        views = [graph.nodes[index].name in graphs.VIEWS for index in graph.placeable]
+        stages = split(stages, views, largest)
     for index, number in zip(graph.placeable, stages, strict=True):
         graph.nodes[index].attributes["lemur.stage"] = ir.IntegerAttr.get(i64, number)
 

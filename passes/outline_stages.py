@@ -22,7 +22,6 @@ from lemurc.passes import system as systems
 from lemurc.passes.base import Pass
 from lemurc.passes.clone_nodes import inputs_of, outputs_of
 from lemurc.passes.graph import Graph
-from lemurc.passes.placement_problem import seconds_on
 from lemurc.passes.stage_module import StageModule
 from lemurc.passes.unused import erase_unused_composites
 
@@ -63,7 +62,6 @@ def _outline(
             stage.emit(system)
         with ir.InsertionPoint(graph.terminator), ir.Location.unknown():
             call = stage.call([known[value] for value in inputs])
-            call.attributes["lemur.seconds"] = _predicted_seconds(graph, nodes, system)
         known.update(zip(outputs, call.results, strict=True))
     for position, value in enumerate(graph.terminator.operands):
         graph.terminator.operands[position] = known[value]
@@ -72,10 +70,3 @@ def _outline(
     names = [ir.StringAttr.get(name) for name in results]
     entry.attributes["lemur.results"] = ir.ArrayAttr.get(names)
     return len(members)
-
-
-def _predicted_seconds(graph: Graph, nodes: list[int], system: systems.System) -> ir.FloatAttr:
-    """On the stage's device; on the call, since equal stages of two devices are one module."""
-    ops = [graph.nodes[index] for index in nodes]
-    device = system.device(str(ops[0].attributes["lemur.device"].value))
-    return ir.FloatAttr.get(ir.F64Type.get(), sum(seconds_on(op, device) for op in ops))

@@ -33,11 +33,16 @@ def optimize(level: int = 2) -> list[Step]:
     ]
 
 
-def partition(objective: str = "latency", time_limit: float = 10.0) -> list[Step]:
-    """Level L to level S for the devices of the module's `lemur.system`."""
+def partition(
+    objective: str = "latency", time_limit: float = 10.0, largest: int | None = None
+) -> list[Step]:
+    """Level L to level S for the devices of the module's `lemur.system`.
+
+    `largest` is the most operations that a stage may hold.
+    """
     return [
         Place(objective, time_limit),
-        FormStages(),
+        FormStages(largest=largest or 0),
         Schedule(),  # stages must exist: it orders them, and what is inside
         OutlineStages(),
     ]

@@ -4,11 +4,16 @@ from collections.abc import Mapping, Sequence
 
 from torch_mlir import ir
 
-from lemurc.errors import InternalError
-from lemurc.passes.graph import VIEWS, Graph
+from lemurc.cost_model import seconds
+from lemurc.manifest import Workload
+from lemurc.passes.graph import Graph
 from lemurc.passes.placement import Problem, Tensor, Weight
 from lemurc.passes.sizes import Sizes
 from lemurc.passes.system import Device, System
+from lemurc.passes.workloads import costs, workload
+
+_TYPICAL_BYTES = 1 << 20
+"""The problem is linear in the bytes that cross; this size says at which rate."""
 
 
 def build(
@@ -27,16 +32,16 @@ def build(
     links = [[system.link(a.name, b.name) for b in devices] for a in devices]
     return Problem(
         allowed=[[number[name] for name in names] for names in allowed],
-        seconds=[[seconds_on(op, device) for device in devices] for op in ops],
+        seconds=[_seconds(workload(op, sizes, functions), devices) for op in ops],
         tensors=_tensors(graph, sizes, place, _host_number(system)),
         latency=[[link.latency for link in row] for row in links],
-        per_byte=[[1.0 / link.bandwidth for link in row] for row in links],
+        per_byte=[[1.0 / link.rate(_TYPICAL_BYTES) for link in row] for row in links],
         weights=[
             Weight(sizes.bytes(value), tuple(place[user] for user in users))
             for value, users in graph.users.items()
             if graph.is_weight(value) and users
         ],
-        live=[_cost(op)["live_bytes"] for op in ops],
+        live=[costs(op)["live_bytes"] for op in ops],
         memory=[device.memory for device in devices],
         objective=objective,
     )
@@ -94,30 +99,5 @@ def state_updates(graph: Graph) -> dict[ir.Value, list[ir.Value]]:
     return updates
 
 
-def seconds_on(op: ir.Operation, device: Device) -> float:
-    """The roofline, plus one launch; views are free."""
-    if op.name in VIEWS or len(op.results) == 0:
-        return 0.0
-    cost = _cost(op)
-    compute = cost["flops"] / device.peak(_dtype(op))
-    memory = (cost["bytes_read"] + cost["bytes_written"]) / device.bandwidth
-    return max(compute, memory) + device.launch
-
-
-def _dtype(op: ir.Operation) -> str:
-    """The type an operation computes in: its widest input that is not an index."""
-    types = [
-        str(value.type.element_type)
-        for value in (*op.operands, *op.results)
-        if isinstance(value.type, ir.ShapedType)
-    ]
-    floats = [name for name in types if "f" in name]
-    return (floats or types or ["f32"])[0]
-
-
-def _cost(op: ir.Operation) -> dict[str, int]:
-    if "lemur.cost" not in op.attributes:
-        raise InternalError(
-            f"'{op.name}' has no 'lemur.cost'", hint="run annotate-cost before this pass"
-        )
-    return {named.name: named.attr.value for named in op.attributes["lemur.cost"]}
+def _seconds(work: Workload | None, devices: Sequence[Device]) -> list[float]:
+    return [0.0 if work is None else seconds(work, device.figures) for device in devices]

@@ -26,6 +26,21 @@ def group(devices: Sequence[str], predecessors: Sequence[set[int]]) -> list[int]
     return _renumbered(stage, predecessors)
 
 
+def split(stages: Sequence[int], views: Sequence[bool], largest: int) -> list[int]:
+    """Stages in pieces of `largest` nodes, in program order; views count as nothing.
+
+    What leaves a stage never comes back, and inside it edges go forward only, so that
+    pieces depend on each other without cycles too.
+    """
+    counted: dict[int, int] = {}
+    pieces: list[tuple[int, int]] = []
+    for stage, view in zip(stages, views, strict=True):
+        counted[stage] = counted.get(stage, 0) + (not view)
+        pieces.append((stage, max(0, counted[stage] - 1) // largest))
+    order = {piece: number for number, piece in enumerate(sorted(set(pieces)))}
+    return [order[piece] for piece in pieces]
+
+
 def stage_edges(stage: Sequence[int], predecessors: Sequence[set[int]]) -> dict[int, set[int]]:
     """Stage -> the other stages that use something it makes."""
     edges: dict[int, set[int]] = {number: set() for number in stage}

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from torch_mlir import ir
 
 from lemurc.dialects.lemur import MARKERS
+from lemurc.manifest import Workload
 from lemurc.passes import graph as graphs
+from lemurc.passes import workloads
 from lemurc.passes.annotate_cost import counts
 from lemurc.passes.clone_nodes import clone_nodes, create_function, function_type
 from lemurc.passes.graph import Graph
 from lemurc.passes.host_calls import host_operator, is_host_call
+from lemurc.passes.sizes import Sizes
 from lemurc.passes.system import System
 
 
@@ -49,6 +52,7 @@ class StageModule:
         stage.attributes["lemur.target"] = ir.StringAttr.get(system.device(device).target)
         stage.attributes["lemur.cost"] = self._cost()
         stage.attributes["lemur.ops"] = counts(**self._op_counts())
+        stage.attributes["lemur.work"] = workloads.attribute(self._work())
         kind = function_type(self._inputs, self._outputs)
         run = create_function("run", kind, stage.regions[0].blocks[0])
         run.attributes["arg_attrs"] = self._argument_attributes()
@@ -100,6 +104,15 @@ class StageModule:
             for key in ("flops", "bytes_read", "bytes_written")
         }
         return counts(**total, live_bytes=max((cost["live_bytes"] for cost in costs), default=0))
+
+    def _work(self) -> list[Workload]:
+        sizes = Sizes(self._graph.function)
+        ops = (self._graph.nodes[index] for index in self._nodes)
+        return workloads.together(
+            workloads.workload(op, sizes, self._functions)
+            for op in ops
+            if "lemur.cost" in op.attributes
+        )
 
     def _op_counts(self) -> dict[str, int]:
         """Composites by kind, those inside a fused one too; other operations by name."""

@@ -4,47 +4,57 @@
       devices = [{name = "cpu", target = "cpu", flops = {f32 = 1.5e11}, bandwidth = 2.0e10,
                   launch = 1.0e-5, memory = 17179869184 : i64,
                   illegal_types = ["f64"], illegal_kinds = ["attention"]}],
-      links = [{src = "cpu", dst = "vulkan", bandwidth = 8.0e9, latency = 2.0e-5}],
+      links = [{src = "cpu", dst = "vulkan", latency = 2.0e-5,
+                bandwidth = {"65536" = 2.0e9, "1048576" = 8.0e9}}],
       pins = [["encoder.layer.0.*", "vulkan"]]}
 
-Seconds, bytes and operations; everything but the names has a default. A link that is
-not given is a slow one.
+Seconds, bytes and operations; everything but the names has a default. Rates are numbers,
+or dictionaries by element type and, for links, by size. A link that is not given is a slow
+one.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch_mlir import ir
 
+from lemurc.cost_model import Figures, Sample
 from lemurc.errors import UsageError
+
+HOST_MEMORY = "host memory"
+"""One end of links in a system without a CPU: inputs come from there, results go there."""
+
+_FIGURES = frozenset(item.name for item in dataclasses.fields(Figures))
 
 
 @dataclass(frozen=True)
 class Device:
     name: str
     target: str
-    flops: Mapping[str, float] = field(default_factory=dict)
-    bandwidth: float = 2.0e10
-    launch: float = 1.0e-5
+    figures: Figures = Figures()
     memory: int | None = None
     illegal_types: frozenset[str] = frozenset()
     illegal_kinds: frozenset[str] = frozenset()
 
-    def peak(self, dtype: str) -> float:
-        """Operations per second on `dtype`; a type not given runs as fast as f32."""
-        return self.flops.get(dtype) or self.flops.get("f32") or 1.0e11
-
 
 @dataclass(frozen=True)
 class Link:
+    """`bandwidth` is in bytes per second, by the bytes moved."""
+
     src: str
     dst: str
-    bandwidth: float = 4.0e9
+    bandwidth: Mapping[int, float] = field(default_factory=lambda: {1: 4.0e9})
     latency: float = 5.0e-5
 
     def seconds(self, size: int) -> float:
-        return self.latency + size / self.bandwidth
+        return self.latency + size / self.rate(size)
+
+    def rate(self, size: int) -> float:
+        """That of the largest measured size up to `size`, or of the smallest there is."""
+        below = [known for known in self.bandwidth if known <= size]
+        return self.bandwidth[max(below) if below else min(self.bandwidth)]
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ def read(module: ir.Operation) -> System:
     try:
         plain = _plain(module.attributes["lemur.system"])
         devices = tuple(_device(item) for item in plain["devices"])
-        links = tuple(Link(**item) for item in plain.get("links", []))
+        links = tuple(_link(item) for item in plain.get("links", []))
         pins = tuple((glob, name) for glob, name in plain.get("pins", []))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(
@@ -96,10 +106,31 @@ def read(module: ir.Operation) -> System:
 
 
 def _device(item: dict[str, Any]) -> Device:
+    figures = {key: value for key, value in item.items() if key in _FIGURES}
+    for key in ("flops", "bandwidth"):
+        if key in figures and not isinstance(figures[key], dict):
+            figures[key] = {"f32": figures[key]}
+    if "tile" in figures:
+        figures["tile"] = tuple(figures["tile"])
+    if "samples" in figures:
+        figures["samples"] = tuple(
+            Sample(kind, dtype, flops, read, written, tuple(shape), seconds)
+            for kind, dtype, flops, read, written, shape, seconds in figures["samples"]
+        )
+    rest: dict[str, Any] = {key: value for key, value in item.items() if key not in _FIGURES}
     sets: dict[str, Any] = {
         key: frozenset(item[key]) for key in ("illegal_types", "illegal_kinds") if key in item
     }
-    return Device(**(item | sets))
+    return Device(**(rest | sets), figures=Figures(**figures))
+
+
+def _link(item: dict[str, Any]) -> Link:
+    rates = item.get("bandwidth")
+    if isinstance(rates, dict):
+        item = item | {"bandwidth": {int(size): rate for size, rate in rates.items()}}
+    elif rates is not None:
+        item = item | {"bandwidth": {1: rates}}
+    return Link(**item)
 
 
 def _plain(attribute: Any) -> Any:

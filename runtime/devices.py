@@ -15,6 +15,7 @@ from lemurc.errors import DeviceError, UsageError
 from lemurc.manifest import HOST
 from lemurc.runtime import cpu_features
 from lemurc.runtime.iree_errors import missing_library, summary, translated
+from lemurc.runtime.machine import physical_cores
 
 DRIVERS = {
     "cpu": "local-task",
@@ -31,6 +32,10 @@ _lock = threading.Lock()
 _opened: dict[str, Any] = {}
 _found: dict[str, tuple[list[dict[str, Any]], str]] = {}
 
+
+_chosen_threads: int | None = None
+_MOST_THREADS = 64
+"""IREE starts no more by itself."""
 
 _no_workers = False
 _turns: dict[str, threading.Lock] = {}
@@ -130,6 +135,7 @@ def set_cpu_threads(count: int) -> None:
     """How many threads all CPU devices of this process share; before the first is opened."""
     from iree.runtime.flags import parse_flags
 
+    global _chosen_threads
     with _lock:
         if any(key.startswith("local-task") for key in _opened):
             raise UsageError(
@@ -138,6 +144,12 @@ def set_cpu_threads(count: int) -> None:
                 hint="set it before the first lemurc.load",
             )
         parse_flags(f"--task_topology_group_count={count}")
+        _chosen_threads = count
+
+
+def cpu_threads() -> int:
+    """How many threads CPU devices have: as set, else one for each core, as IREE does."""
+    return _chosen_threads or min(physical_cores(), _MOST_THREADS)
 
 
 def _create(target: str, number: int, driver: str, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,12 @@ from lemurc.runtime.devices import OpenDevice, turns
 from lemurc.runtime.iree_errors import translated
 from lemurc.runtime.operations import Call, Fetch, Operation, Workspace
 from lemurc.runtime.state import Resident, State
+
+Issue = Callable[[Operation, Call], None]
+
+
+def issue_plainly(operation: Operation, call: Call) -> None:
+    operation.issue(call)
 
 
 @dataclass(frozen=True)
@@ -66,11 +72,16 @@ class Program:
         )
 
     def run(
-        self, arrays: Sequence[Any], state: State | None, on_device: bool
+        self,
+        arrays: Sequence[Any],
+        state: State | None,
+        on_device: bool,
+        issue: "Issue" = issue_plainly,
     ) -> tuple[list[Any], dict[int, Any]]:
         """Flat outputs for checked flat inputs, and new values of inputs by position.
 
-        State is replaced when all went well.
+        State is replaced when all went well. `issue` issues each operation: who measures
+        does more than that.
         """
         with self._lock:
             work = self._idle.pop() if self._idle else None
@@ -81,7 +92,7 @@ class Program:
         with ExitStack() as held:
             for turn in self._turns:
                 held.enter_context(turn)
-            self._issue(call, on_device)
+            self._issue(call, on_device, issue)
             for line in work.timelines():
                 if line.value > call.begun(line):
                     line.wait()
@@ -98,10 +109,10 @@ class Program:
             self._idle.append(work)
         return results, updates
 
-    def _issue(self, call: Call, on_device: bool) -> None:
+    def _issue(self, call: Call, on_device: bool, issue: "Issue") -> None:
         with translated("run", self._where):
             for operation in self.operations:
-                operation.issue(call)
+                issue(operation, call)
             if not on_device:
                 for fetch in self.fetches:
                     fetch.issue(call)

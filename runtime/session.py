@@ -37,7 +37,7 @@ from lemurc.runtime.placement import (
     choose,
     modules_for,
 )
-from lemurc.runtime.program import Program
+from lemurc.runtime.program import Issue, Program
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.state import State
@@ -182,6 +182,12 @@ class Session:
                 if error.code not in FAILURES:
                     raise
                 self._abandon(programs, error)
+
+    def measured(self, function: str, arrays: list[Any], issue: Issue) -> None:
+        """One call that `issue` issues the operations of; see runtime/profile.py."""
+        self._check_open()
+        with self._serial:
+            self._programs[function].run(arrays, self._state, False, issue)
 
     # State
 

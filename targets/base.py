@@ -64,12 +64,18 @@ class Architecture:
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """Numbers for a typical device: operations and bytes per second, seconds, bytes."""
+    """Numbers for a typical device: operations and bytes per second, seconds, bytes.
+
+    `launch` is one kernel's, `call` one stage's; `tile` the rows and columns of a product
+    that its code works on at a time.
+    """
 
     flops: Mapping[str, float]
     bandwidth: float
     launch: float
     memory: int
+    call: float = 5.0e-5
+    tile: tuple[int, int] = (64, 64)
 
 
 Select = Callable[[Any], None]
@@ -174,6 +180,8 @@ class Target:
             "flops": dict(self.model.flops),
             "bandwidth": self.model.bandwidth,
             "launch": self.model.launch,
+            "call": self.model.call,
+            "tile": list(self.model.tile),
             "memory": self.model.memory,
             "illegal_types": list(self.illegal_types_of(archs)),
             "illegal_kinds": list(self.illegal_kinds),

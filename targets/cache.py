@@ -28,6 +28,11 @@ def default_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lemurc"
 
 
+def own_system_path() -> Path:
+    """Where `lemurc probe` keeps the description of this machine."""
+    return default_directory() / "system.json"
+
+
 def cache_key(bytecode: bytes, flags: Iterable[str], compiler: str) -> str:
     """A hash of the three; each part is preceded by its length, so none can pose as another.
 

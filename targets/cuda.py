@@ -14,6 +14,7 @@ TARGET = Target(
     backend="cuda",
     driver="cuda",
     architectures=(
+        _arch("sm_75", "t4", "turing"),
         _arch("sm_80", "a100", "ampere"),
         _arch("sm_86", "rtx3090", "a10"),
         _arch("sm_89", "ada", "l4", "l40", "rtx4090"),

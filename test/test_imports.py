@@ -11,11 +11,13 @@ PARTS = ("frontend", "dialects", "passes", "targets", "runtime", "tools")
 CORE = {
     "__init__",
     "child",
+    "cost_model",
     "errors",
     "manifest",
     "options",
     "pytree",
     "sizes",
+    "system_file",
     "user_modules",
     "verification",
 }

@@ -4,9 +4,6 @@ Calls are timed one after another from NumPy inputs to NumPy outputs, so transfe
 The first calls are thrown away: they pay for page faults, clocks and driver set-up.
 """
 
-import contextlib
-import os
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lemurc.errors import InputError
+from lemurc.runtime.machine import available_cores, processor_name, worker_threads
 from lemurc.tools.call import call, choose_function, choose_inputs
 
 
@@ -98,31 +96,6 @@ def bench(
         threads=worker_threads(),
         timings=tuple(timings),
     )
-
-
-def processor_name() -> str:
-    """The model name the operating system gives the first CPU."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def available_cores() -> int:
-    """Cores this process may use, which in a container are fewer than the machine has."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def worker_threads() -> int:
-    """IREE's CPU workers in this process, by their names; 0 where /proc is not."""
-    count = 0
-    for task in Path("/proc/self/task").glob("*/comm"):
-        with contextlib.suppress(OSError):  # a thread may end while we look
-            count += task.read_text().startswith("iree-worker")
-    return count
 
 
 class _Runner:

@@ -26,6 +26,7 @@ VERBS = {
     "opt": "Run a pipeline of passes over MLIR text, as mlir-opt does.",
     "targets": "List the targets lemurc compiles for.",
     "devices": "List the devices here, and why others are not.",
+    "probe": "Measure the devices here and the links between them.",
     "doctor": "Check versions, drivers and devices; say what is missing and how to get it.",
 }
 

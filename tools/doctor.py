@@ -12,7 +12,7 @@ import re
 import sys
 from dataclasses import dataclass
 
-from lemurc.tools.bench import available_cores, processor_name
+from lemurc.runtime.machine import available_cores, processor_name
 from lemurc.tools.report import COMPILER
 
 RUNTIME_FIX = "pip install --force-reinstall lemurc"

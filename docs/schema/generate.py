@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from lemurc.manifest import Manifest
+from lemurc.system_file import SystemDescription
 from lemurc.tools.bench import BenchResult
 from lemurc.tools.bisect import BisectResult
 from lemurc.tools.commands.compile import CompileSummary
 from lemurc.tools.devices import DevicesResult
 from lemurc.tools.doctor import DoctorResult
 from lemurc.tools.inspect import InspectResult
+from lemurc.tools.probe import ProbeResult
 from lemurc.tools.report import ErrorReport
 from lemurc.tools.run import RunResult
 from lemurc.tools.targets import TargetsResult
@@ -34,10 +36,15 @@ DOCUMENTS: dict[str, type] = {
     "error.v1": ErrorReport,
     "inspect.v1": InspectResult,
     "manifest.v1": Manifest,
+    "probe.v1": ProbeResult,
     "run.v1": RunResult,
+    "system.v1": SystemDescription,
     "targets.v1": TargetsResult,
     "verify.v1": VerifyResult,
 }
+READ = {SystemDescription}
+"""Documents that people write: what has a default may be left out, nothing may be added."""
+
 SIMPLE = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
@@ -46,10 +53,16 @@ def schema(name: str) -> dict[str, Any]:
     definitions: dict[str, Any] = {}
     kind = DOCUMENTS[name]
     _of(kind, definitions)
+    if kind in READ:
+        for definition in definitions.values():
+            definition["additionalProperties"] = False
+            for item in definition["properties"].values():
+                if item.get("additionalProperties", {}).get("type") == ["number", "null"]:
+                    item["type"] = ["object", "number"]  # one rate for everything
     top = definitions.pop(kind.__name__)
     if kind is not Manifest:
         top["properties"]["schema"] = {"const": name}
-        top["required"] = ["schema", *top["required"]]
+        top["required"] = top["required"] if kind in READ else ["schema", *top["required"]]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": name,
@@ -85,8 +98,14 @@ def _define(kind: Any, definitions: dict[str, Any]) -> None:
         "type": "object",
         "description": inspect.cleandoc(kind.__doc__) if written else "",
         "properties": {name: _of(hints[name], definitions) for name in names},
-        "required": names,
+        "required": [field.name for field in dataclasses.fields(kind) if _is_required(field)]
+        if kind.__module__ == SystemDescription.__module__
+        else names,
     }
+
+
+def _is_required(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is field.default_factory is dataclasses.MISSING
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 // composite; free operations cloned into each stage.
 // CHECK-LABEL: module attributes {lemur.system
 // CHECK-NOT:     @unused
-// CHECK:         module @stage0 attributes {lemur.cost = {{{.*}}}, lemur.device = "a", lemur.ops = {exp = 1 : i64, gelu = 2 : i64}, lemur.target = "cpu"}
+// CHECK:         module @stage0 attributes {lemur.cost = {{{.*}}}, lemur.device = "a", lemur.ops = {exp = 1 : i64, gelu = 2 : i64}, lemur.target = "cpu", lemur.work = [{{.+}}]}
 // CHECK-NEXT:      func.func @run([[X:%.+]]: tensor<2xf32> {lemur.value = "input:0"}, [[S:%.+]]: tensor<2xf32> {lemur.value = "state:cache"}) -> (tensor<2xf32> {lemur.value = "v0"}, tensor<2xf32> {lemur.value = "v1"})
 // CHECK-NEXT:        [[A:%.+]] = call @gelu_0([[X]]) {no_inline}
 // CHECK-NEXT:        [[B:%.+]] = call @gelu_0([[S]]) {no_inline}
@@ -12,7 +12,7 @@
 // CHECK:           func.func private @gelu_0
 // CHECK-NOT:       func.func private @gelu_1
 // CHECK:         func.func private @stage0_run(tensor<2xf32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
-// CHECK:         module @stage1 attributes {{{.*}}lemur.device = "b"{{.*}}lemur.target = "vulkan"}
+// CHECK:         module @stage1 attributes {{{.*}}lemur.device = "b"{{.*}}lemur.target = "vulkan"{{.*}}}
 // CHECK-NEXT:      func.func @run([[V:%.+]]: tensor<2xf32> {lemur.value = "v1"}, [[U:%.+]]: tensor<2xf32> {lemur.value = "v0"}, [[W:%.+]]: tensor<2xf32> {lemur.param = "w"}) -> (tensor<2xf32> {lemur.value = "v5"})
 // CHECK-NEXT:        [[E:%.+]] = tensor.empty
 // CHECK-NEXT:        [[P:%.+]] = linalg.add ins([[V]], [[W]]{{.+}} outs([[E]]
@@ -20,8 +20,8 @@
 // CHECK-NEXT:        return [[Q]]
 // CHECK:         func.func @main(
 // CHECK-SAME:      lemur.results = ["v5", "input:0", "param:w", "v0", "state:cache"]
-// CHECK-NEXT:      [[R:%.+]]:2 = call @stage0_run({{.+}}) {lemur.seconds = {{.+}}, lemur.stage = @stage0}
-// CHECK-NEXT:      [[T:%.+]] = call @stage1_run([[R]]#1, [[R]]#0, %{{.+}}) {lemur.seconds = {{.+}}, lemur.stage = @stage1}
+// CHECK-NEXT:      [[R:%.+]]:2 = call @stage0_run({{.+}}) {lemur.stage = @stage0}
+// CHECK-NEXT:      [[T:%.+]] = call @stage1_run([[R]]#1, [[R]]#0, %{{.+}}) {lemur.stage = @stage1}
 // CHECK-NEXT:      return [[T]], %{{.+}}, %{{.+}}, [[R]]#0, %{{.+}}
 module attributes {lemur.system = {devices = [{name = "a", target = "cpu"}, {name = "b", target = "vulkan"}]}} {
   func.func private @gelu_0(%x: tensor<2xf32>) -> tensor<2xf32> attributes {lemur.composite = "gelu", lemur.module_path = "one", no_inline} {

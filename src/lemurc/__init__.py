@@ -5,9 +5,9 @@
     y = session(x)
 
 Every verb of the command line is a call of the same name: `lemurc.run`, `lemurc.verify`,
-`lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.doctor`. Only
-the list of targets is `lemurc.tools.targets.targets()`, since `lemurc.targets` is the
-package of them.
+`lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.probe`,
+`lemurc.doctor`. Only the list of targets is `lemurc.tools.targets.targets()`, since
+`lemurc.targets` is the package of them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lemurc.tools.devices import devices
     from lemurc.tools.doctor import doctor
     from lemurc.tools.inspect import inspect
+    from lemurc.tools.probe import probe
     from lemurc.tools.run import run
     from lemurc.tools.verify import verify
 
@@ -36,6 +37,7 @@ __all__ = [
     "doctor",
     "inspect",
     "load",
+    "probe",
     "run",
     "verify",
 ]
@@ -48,6 +50,7 @@ _LAZY = {
     "doctor": "lemurc.tools.doctor",
     "inspect": "lemurc.tools.inspect",
     "load": "lemurc.runtime.session",
+    "probe": "lemurc.tools.probe",
     "run": "lemurc.tools.run",
     "verify": "lemurc.tools.verify",
 }

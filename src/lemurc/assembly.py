@@ -80,9 +80,8 @@ def build(
     modules = generate(inputs, response.stages, wanted, folder, options, remaining, notes)
     stages, check_stages = {}, {}
     for name, stage in response.stages.items():
-        common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
         files = {
-            (ir.target, ir.arch): _module_file(ir, content)
+            (ir.target, ir.arch): module_file(ir, content)
             for ir in stage.ir
             if isinstance(content := modules[name, ir.target, ir.arch], bytes)
         }
@@ -93,8 +92,19 @@ def build(
         )
         stored = tuple(files[key] for key in wanted if key in files)
         checked = tuple(f for f in files.values() if f.target == "cpu")
-        stages[name] = mf.Stage(*common, stored, written, owned, stage.host)
-        check_stages[name] = mf.Stage(*common, checked, written, owned, stage.host)
+        stages[name] = mf.Stage(
+            stage.inputs,
+            stage.outputs,
+            stage.cost,
+            stage.ops,
+            stored,
+            written=written,
+            owned=owned,
+            host=stage.host,
+            work=stage.work,
+            content=stage.content,
+        )
+        check_stages[name] = replace(stages[name], modules=checked)
     failures = [result for result in modules.values() if not isinstance(result, bytes)]
     plans = _compiled_plans(response, stages, failures, options, notes)
     functions = {
@@ -122,7 +132,7 @@ def build(
         for name, stage in response.stages.items()
         for ir in stage.ir
         if isinstance(content := modules[name, ir.target, ir.arch], bytes)
-        and (f := _module_file(ir, content))
+        and (f := module_file(ir, content))
     }
 
     def assemble(plans: Sequence[mf.Plan], stages: dict[str, mf.Stage]) -> Build:
@@ -138,12 +148,12 @@ def build(
             imports=options.imports if any(stage.host for stage in kept.values()) else (),
             golden=golden,
             tolerance=_tolerance(options),
-            producer=_producer() | program.producer,
+            producer=producer() | program.producer,
         )
         return Build(
             manifest,
             {**{f.file: contents[f.file] for f in files}, **entries},
-            _used_weights(weights, manifest),
+            used_weights(weights, manifest),
         )
 
     result = assemble(plans, stages)
@@ -189,7 +199,7 @@ def sizes(manifest: mf.Manifest) -> dict[str, int]:
     return totals
 
 
-def _module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
+def module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
     digest = hashlib.sha256(content).hexdigest()[:16]
     file = f"modules/{ir.target}-{ir.arch}-{digest}.vmfb"
     return mf.ModuleFile(ir.target, ir.arch, file, ir.parameters)
@@ -317,7 +327,7 @@ def _folded(
         return dict(zip((spec.name for spec in folded.outputs), session(), strict=True))
 
 
-def _used_weights(weights: dict[str, Array], manifest: mf.Manifest) -> dict[str, Array]:
+def used_weights(weights: dict[str, Array], manifest: mf.Manifest) -> dict[str, Array]:
     """The weights some module or function asks for, in the layouts they ask for."""
     from lemurc.targets.layouts import in_layout
 
@@ -381,7 +391,7 @@ def _tolerance(options: CompileOptions) -> dict[str, float]:
     return dict.fromkeys(TOLERANCE, options.tolerance)
 
 
-def _producer() -> dict[str, str]:
+def producer() -> dict[str, str]:
     versions = {name: importlib.metadata.version(name) for name in PRODUCERS}
     versions["torch"] = versions["torch"].partition("+")[0]
     return {"lemurc": lemurc.__version__, **versions}

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lemurc import assembly, exchange, manifest, pass_limit
+from lemurc import assembly, exchange, manifest, pass_limit, profiling
 from lemurc.acceptance import verify
 from lemurc.child import run_module
-from lemurc.errors import UsageError, VerificationError
+from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
 from lemurc.options import CompileOptions
-from lemurc.systems import asked, systems
+from lemurc.systems import Description, asked, described, notes_on, systems
 from lemurc.user_modules import import_modules
 from lemurc.verification import Verdict
 
@@ -72,7 +72,8 @@ def compile(
     from lemurc.targets.registry import parse_targets
 
     requests = parse_targets(targets)
-    sets = systems(requests, chosen.pins, chosen.system)
+    planned_for = described(chosen.system)
+    systems(requests, chosen.pins, planned_for)  # before the work: what it refuses
     destination = Path(output) if output is not None else None
     if destination is not None:
         _check_writable(destination)
@@ -90,9 +91,21 @@ def compile(
             trust_pickle=chosen.trust_pickle,
             model_factory=chosen.model_factory,
         )
+    profiled_notes: list[str] = []
     with _work_folder(chosen) as folder:
+        devices: list[profiling.Here] = []
+        if chosen.profile:
+            with clock.phase("profile operations"):
+                devices, profiled_notes = _profile_operations(
+                    program, requests, planned_for, folder, chosen, clock
+                )
+        is_here = planned_for is None or planned_for.is_here
+        profiled = profiling.known(requests) if is_here else {}
+        figures = {target: profile.figures() for target, profile in profiled.items()}
+        sets = systems(requests, chosen.pins, planned_for, figures)
+        measured = {target: profile.stages for target, profile in profiled.items()}
         with clock.phase("lower"):
-            response = _lower(program, requests, sets, folder, chosen, clock)
+            response = _lower(program, requests, sets, folder, chosen, clock, measured)
         with clock.phase("generate code"):
             build = assembly.build(program, response, requests, folder, chosen, clock.remaining)
         path = destination or assembly.cache_path(program, build)
@@ -105,6 +118,9 @@ def compile(
                 with clock.phase("verify"):
                     verdicts = verify(candidate, program, build, chosen)
                 _refuse_mismatch(verdicts, program.reference_name)
+            if devices:
+                with clock.phase("profile stages"):
+                    profiling.measure_stages(devices, candidate, program)
             for file in sorted(candidate.parent.iterdir(), key=lambda file: file == candidate):
                 os.replace(file, path.parent / file.name)  # the artifact last
     return CompileResult(
@@ -114,9 +130,14 @@ def compile(
         sizes=assembly.sizes(written),
         seconds=clock.seconds,
         placement=assembly.placement_line(written),
-        notes=[note for request in requests for note in request.notes]
-        + build.notes
-        + _without_weights(written, chosen),
+        notes=[
+            *(note for request in requests for note in request.notes),
+            *notes_on(requests, planned_for),
+            *profiling.notes_on(profiled),
+            *profiled_notes,
+            *build.notes,
+            *_without_weights(written, chosen),
+        ],
     )
 
 
@@ -227,6 +248,7 @@ def _lower(
     folder: Path,
     options: CompileOptions,
     clock: _Clock,
+    measured: dict[str, dict[str, float]] | None = None,
 ) -> exchange.Response:
     archs = [
         exchange.TargetArch(request.target.name, arch)
@@ -245,6 +267,8 @@ def _lower(
         host_ops=options.allow_host_ops,
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
+        largest_stage=options.largest_stage,
+        measured=measured or {},
         keep_ir=options.save_temps is not None,
     )
     exchange.write_request(folder, program.mlir, request)
@@ -263,6 +287,37 @@ def _without_weights(written: manifest.Manifest, options: CompileOptions) -> lis
     if options.external_weights is None or written.weights:
         return []
     return [f"{options.external_weights} was not written: the model has no weights"]
+
+
+def _profile_operations(
+    program: "Program",
+    requests: tuple["TargetRequest", ...],
+    planned_for: Description | None,
+    folder: Path,
+    options: CompileOptions,
+    clock: _Clock,
+) -> tuple[list[profiling.Here], list[str]]:
+    """Time the model's operations on each device here; the devices, and what to say."""
+    if refused := profiling.why_not(program):
+        return [], [refused]
+    found, notes = profiling.measurable(requests)
+    alone = dataclasses.replace(options, largest_stage=1, verify=False, pins=(), system=None)
+    devices = []
+    for here in found:
+        own = folder / f"profile-{here.request.target.name}"
+        own.mkdir(exist_ok=True)
+        sets = systems((here.request,), (), planned_for)[-1:]
+        try:
+            response = _lower(program, (here.request,), sets, own, alone, clock)
+            build = assembly.build(program, response, (here.request,), own, alone, clock.remaining)
+        except UnsupportedModelError as error:
+            notes.append(f"{here.request.target.name}: not profiled: {error.message}")
+            continue
+        assembly.write(own / "operations.lemur", build)
+        count = profiling.measure_operations(here, own / "operations.lemur", program)
+        notes.append(f"{here.device}: timed {count} kinds and shapes of operation")
+        devices.append(here)
+    return devices, notes
 
 
 def _not_compiled(build: assembly.Build) -> list[Verdict]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lemurc.errors import LemurcError
-from lemurc.manifest import Cost, HostCall, Plan, TensorSpec, build
+from lemurc.manifest import Cost, HostCall, Plan, TensorSpec, Workload, build
 from lemurc.targets.base import StageTraits
 
 PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.json", "error.json"
@@ -52,6 +52,10 @@ class Request:
     """How many optional passes may run, see pass_limit.py; None is no limit."""
     kernels: bool = True
     """Whether composites may become calls of our own kernels."""
+    largest_stage: int | None = None
+    """The most operations a stage may hold; None is no limit."""
+    measured: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Seconds that stages took where they were profiled, by target and content."""
     keep_ir: bool = False
     """Whether to write the IR after each pass into the folder `passes`."""
 
@@ -74,6 +78,8 @@ class LoweredStage:
     cost: Cost
     ops: dict[str, int]
     ir: tuple[IreeInput, ...]
+    work: tuple[Workload, ...] = ()
+    content: str = ""
     lines: dict[str, str] = field(default_factory=dict)
     """The user's Python line of the first operation of each name and element type, such as
     `math.erf f64`."""

@@ -45,6 +45,7 @@ from lemurc.manifest import (
     Prediction,
     Step,
     TensorSpec,
+    Workload,
 )
 from lemurc.pass_limit import count_optional, within
 
@@ -92,7 +93,7 @@ def lower(folder: Path, request: Request) -> Response:
         partitions, notes, illegal = _partitions(optimized, request, watch)
         stages = _Stages()
         asked = frozenset(request.asked)
-        plans = tuple(_plan(partition, stages, asked) for partition in partitions)
+        plans = tuple(_plan(partition, stages, asked, request.measured) for partition in partitions)
         needed = _targets_of(plans)
         lowered = {
             name: _lower_stage(name, source, needed[name], request, folder, dumps)
@@ -156,7 +157,7 @@ def _partitions(
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = _attribute(with_host(system, module))
         try:
-            run_pipeline(module, pipelines.partition(), watch)
+            run_pipeline(module, pipelines.partition(largest=request.largest_stage), watch)
         except UnsupportedModelError as error:
             if len(request.systems) == 1:
                 raise
@@ -208,18 +209,34 @@ class _StageSource:
     outputs: tuple[str, ...]
     cost: Cost
     ops: dict[str, int]
+    work: tuple[Workload, ...]
     lines: dict[str, str]
     host: HostCall | None = None
 
+    @property
+    def content(self) -> str:
+        return hashlib.sha256(self.bytecode).hexdigest()[:24]
 
-def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
+
+def _plan(
+    module: Any,
+    stages: _Stages,
+    asked: frozenset[str],
+    measured: dict[str, dict[str, float]],
+) -> Plan:
     """Read one partitioned module: which stage runs where, in order."""
     from lemurc.passes import system as systems
     from lemurc.passes.graph import entries, symbol
     from lemurc.passes.predict import predict
 
     outlined = {_text(op, "sym_name"): op for op in _stage_modules(module)}
-    predicted: dict[str, Prediction] = predict(module)
+    sources = {name: _source(stage) for name, stage in outlined.items()}
+
+    def seconds(stage: Any) -> float | None:
+        known = measured.get(_text(stage, "lemur.target"), {})
+        return known.get(sources[_text(stage, "sym_name")].content)
+
+    predicted: dict[str, Prediction] = predict(module, seconds)
     steps: dict[str, tuple[Step, ...]] = {}
     targets: dict[str, str] = {}
     for entry in entries(module.operation):
@@ -231,7 +248,7 @@ def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
             stage = outlined[callee]
             device = _text(stage, "lemur.device")
             targets[device] = _text(stage, "lemur.target")
-            taken.append(Step(stages.add(_source(stage)), device))
+            taken.append(Step(stages.add(sources[callee]), device))
         steps[symbol(entry)] = tuple(taken)
     if not targets.keys() - {HOST}:
         # What computes nothing, or leaves all to PyTorch, runs somewhere too.
@@ -243,6 +260,8 @@ def _plan(module: Any, stages: _Stages, asked: frozenset[str]) -> Plan:
 
 def _source(stage: Any) -> _StageSource:
     """The stage without what ties it to one device, and how its caller sees it."""
+    from lemurc.passes.workloads import read as read_work
+
     copy = stage.clone()
     for name in ("lemur.device", "lemur.target"):
         del copy.attributes[name]
@@ -266,6 +285,7 @@ def _source(stage: Any) -> _StageSource:
         outputs=tuple(a["lemur.value"].value for a in results),
         cost=Cost(**counts),
         ops=ops,
+        work=read_work(stage),
         lines=_lines(copy),
         host=host,
     )
@@ -320,7 +340,15 @@ def _lower_stage(
     inputs = []
     if source.host is not None:
         return LoweredStage(
-            source.inputs, source.outputs, source.cost, source.ops, (), source.lines, source.host
+            source.inputs,
+            source.outputs,
+            source.cost,
+            source.ops,
+            (),
+            source.work,
+            source.content,
+            source.lines,
+            source.host,
         )
     wanted = [arch for arch in request.archs if arch.target in targets or arch.always]
     stage = {arch: _lower_for(source, arch, request) for arch in wanted}
@@ -350,7 +378,14 @@ def _lower_stage(
             )
         )
     return LoweredStage(
-        source.inputs, source.outputs, source.cost, source.ops, tuple(inputs), source.lines
+        source.inputs,
+        source.outputs,
+        source.cost,
+        source.ops,
+        tuple(inputs),
+        source.work,
+        source.content,
+        source.lines,
     )
 
 

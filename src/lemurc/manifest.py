@@ -72,6 +72,23 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Workload:
+    """`count` operations that the cost model cannot tell apart; figures are those of one.
+
+    `kind` names what is computed ("linear", "add+gelu+linear"), `dtype` is MLIR's name.
+    `shape` is (rows, columns, depth) where it multiplies matrices, else empty.
+    """
+
+    kind: str
+    dtype: str
+    flops: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    shape: tuple[int, ...] = ()
+    count: int = 1
+
+
+@dataclass(frozen=True)
 class ModuleFile:
     """One compiled stage for one architecture of one target; `file` is an entry's name.
 
@@ -119,6 +136,8 @@ class Stage:
     counts operations by kind. `written` are positions of inputs whose memory the modules
     may write into: it must be of no use to anybody else. `owned` are outputs whose memory
     is that of no input but those, nor of another output. A stage with `host` has no modules.
+    `work` is what the cost model predicts its time from, `content` a hash of what it
+    computes, whatever it is called.
     """
 
     inputs: tuple[str, ...]
@@ -129,6 +148,8 @@ class Stage:
     written: tuple[int, ...] = ()
     owned: tuple[int, ...] = ()
     host: HostCall | None = None
+    work: tuple[Workload, ...] = ()
+    content: str = ""
 
 
 @dataclass(frozen=True)
@@ -193,12 +214,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the cost model expects of one call: seconds, bytes moved, cuts crossed."""
+    """What the cost model expects of one call: seconds, bytes moved, cuts crossed.
+
+    `seconds_by_step` are those of the plan's steps, in order, without transfers.
+    """
 
     seconds: float
     transfer_bytes: int
     crossings: int
     seconds_by_device: dict[str, float] = field(default_factory=dict)
+    seconds_by_step: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ class CompileOptions:
     same weights may share.
     With `allow_host_ops` PyTorch runs, on the CPU, the operators that nothing compiles;
     `imports` names the Python modules that define the user's own ones.
+    `largest_stage` is the most operations a stage may hold: a model in small pieces can be
+    measured piece by piece. `profile` does that, and predicts times by what it finds.
     `max_rss` is in bytes, `budget_s` in seconds of wall time for the whole compilation.
     """
 
@@ -40,6 +42,8 @@ class CompileOptions:
     max_rss: int | None = None
     cache: bool = True
     pass_limit: int | None = None
+    largest_stage: int | None = None
+    profile: bool = False
     save_temps: str | Path | None = None
     strict: bool = False
     allow_host_ops: bool = False

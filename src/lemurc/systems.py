@@ -1,47 +1,90 @@
 """The sets of devices a program is planned for, as contents of `lemur.system`."""
 
 import itertools
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lemurc.errors import UsageError
+from lemurc.system_file import (
+    DeviceDescription,
+    LinkDescription,
+    SystemDescription,
+    read_system,
+)
 
 if TYPE_CHECKING:
     from lemurc.targets.registry import TargetRequest
 
 System = dict[str, Any]
 MOST_SETS = 15
+HOST_MEMORY = "host memory"
+"""What passes/system.py calls the far end of a device's link where no CPU takes part."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A system to plan for: `asked` says that the user named it, and where it stands."""
+
+    system: SystemDescription
+    where: str
+    asked: bool
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is of this machine, so that what was measured here holds."""
+        from lemurc.runtime.machine import available_cores, processor_name
+
+        origin = self.system.provenance
+        return (origin.processor, origin.cores) == (processor_name(), available_cores())
+
+
+def described(path: str | Path | None) -> Description | None:
+    """The system of `path`, else this machine as `lemurc probe` found it, if it ever did."""
+    if path is not None:
+        return Description(read_system(path), str(path), asked=True)
+    from lemurc.targets.cache import own_system_path
+
+    own = own_system_path()
+    if not own.exists():
+        return None
+    found = Description(read_system(own), str(own), asked=False)
+    return found if found.is_here else None
 
 
 def systems(
-    requests: Sequence["TargetRequest"], pins: Sequence[str], description: str | Path | None
+    requests: Sequence["TargetRequest"],
+    pins: Sequence[str],
+    described: Description | None,
+    profiled: Mapping[str, System] | None = None,
 ) -> tuple[System, ...]:
     """All non-empty sets of the targets, the largest first.
 
-    `description` is a system.json: its devices and links then make the first set, so
-    that a plan may use several devices of one kind. Pins are "glob=device".
+    The devices that the user described make the first set, so that a plan may use several
+    of one kind. Figures come from the description where it has a device of the target, else
+    from the target; `profiled` adds what was measured, by target. Pins are "glob=device".
     """
     parsed = [_parse_pin(pin) for pin in pins]
     names = [request.target.name for request in requests]
-    models = {request.target.name: request for request in requests}
+    known = _Devices(requests, described, profiled or {})
     sets: list[System] = []
-    if description is not None:
-        sets.append({**_read(Path(description), names), "pins": parsed})
+    asked = described is not None and described.asked
+    if described is not None and described.asked:
+        _check_targets(described, names)
+        devices = [device.name for device in described.system.devices]
+        sets.append({**known.set(devices), "pins": parsed})
     wanted = {device for _, device in parsed}
     several = sorted(device for device in wanted if ":" in device)
-    if several and description is None:
-        devices = [_device(models, name) for name in several]
-        others = [_device(models, name) for name in names if name in wanted]
-        sets.append({"devices": devices + others, "pins": parsed})
+    if several and not asked:
+        others = [name for name in names if name in wanted]
+        sets.append({**known.set(several + others), "pins": parsed})
     for size in range(len(names), 0, -1):
         for chosen in itertools.combinations(names, size):
             held = [pin for pin in parsed if pin[1] in chosen]
-            if len(held) < len(parsed) and size == len(names) and not several:
+            if len(held) < len(parsed) and size == len(names) and not several and not asked:
                 _refuse_pins(parsed, names)
-            devices = [_device(models, name) for name in chosen]
-            sets.append({"devices": devices, "pins": held})
+            sets.append({**known.set(chosen), "pins": held})
     return tuple(sets[:MOST_SETS])
 
 
@@ -51,6 +94,103 @@ def asked(sets: Sequence[System], described: bool) -> tuple[str, ...]:
     if described:
         names |= {device["name"] for device in sets[0]["devices"]}
     return tuple(sorted(names))
+
+
+def notes_on(requests: Sequence["TargetRequest"], described: Description | None) -> list[str]:
+    """What the user should know: which description is used, and what it leaves open."""
+    notes = []
+    targets = {request.target.name for request in requests}
+    if described is not None and not described.asked:
+        names = [device.name for device in described.system.devices if device.target in targets]
+        date = described.system.provenance.date.partition("T")[0]
+        if names:
+            notes.append(f"planned with {', '.join(names)} as `lemurc probe` measured them, {date}")
+    for device in described.system.devices if described is not None and described.asked else ():
+        missing = [
+            name
+            for name in ("flops", "bandwidth", "launch", "memory")
+            if not getattr(device, name) and getattr(device, name) != 0
+        ]
+        if missing and device.target in targets:
+            notes.append(
+                f"{device.name}: {', '.join(missing)} as of a typical {device.target} device, "
+                "the system description has none"
+            )
+    return notes
+
+
+class _Devices:
+    """The contents of `lemur.system` for any choice of devices."""
+
+    def __init__(
+        self,
+        requests: Sequence["TargetRequest"],
+        described: Description | None,
+        profiled: Mapping[str, System],
+    ) -> None:
+        self._profiled = profiled
+        self._requests = {request.target.name: request for request in requests}
+        self._described = described.system.devices if described is not None else ()
+        self._links = described.system.links if described is not None else ()
+
+    def set(self, names: Sequence[str]) -> System:
+        origins = {name: self._description(name) for name in names}
+        return {
+            "devices": [self._device(name, origin) for name, origin in origins.items()],
+            "links": self._links_of(origins),
+        }
+
+    def _description(self, name: str) -> DeviceDescription | None:
+        """The described device of that name, else the first of the target it names."""
+        exact = [device for device in self._described if device.name == name]
+        kind = name.partition(":")[0]
+        return next(iter(exact + [d for d in self._described if d.target == kind]), None)
+
+    def _device(self, name: str, origin: DeviceDescription | None) -> System:
+        kind = origin.target if origin is not None else name.partition(":")[0]
+        if kind not in self._requests:
+            _refuse_pins([("*", name)], list(self._requests))
+        request = self._requests[kind]
+        item: System = request.target.system_device(name, request.archs)
+        item |= self._profiled.get(kind, {})
+        if origin is None:
+            return item
+        for key in ("flops", "bandwidth", "launch", "call", "memory"):
+            if getattr(origin, key) or getattr(origin, key) == 0:
+                item[key] = getattr(origin, key)
+        item["slowdown"] = origin.slowdown
+        return item | {k: v for k, v in self._profiled.get(kind, {}).items() if k == "call"}
+
+    def _links_of(self, origins: dict[str, DeviceDescription | None]) -> list[System]:
+        """Links between those devices, and from the described CPU where none of them is one."""
+        named = {name: origin.name for name, origin in origins.items() if origin is not None}
+        host = next((d.name for d in self._described if d.target == "cpu"), None)
+        targets = {origin.target for origin in origins.values() if origin is not None}
+        if host is not None and "cpu" not in targets:
+            named[HOST_MEMORY] = host
+        ends = list(itertools.permutations(named, 2))
+        return [
+            _link(link, src, dst)
+            for src, dst in ends
+            for link in self._links
+            if (link.src, link.dst) == (named[src], named[dst])
+        ]
+
+
+def _link(link: LinkDescription, src: str, dst: str) -> System:
+    item: System = {"src": src, "dst": dst, "latency": link.latency}
+    return item | ({"bandwidth": link.bandwidth} if link.bandwidth else {})
+
+
+def _check_targets(described: Description, names: list[str]) -> None:
+    kinds = {device.target for device in described.system.devices}
+    if not kinds <= set(names):
+        raise UsageError(
+            f"the system has devices of {sorted(kinds - set(names))}, which are no targets",
+            code="bad-system",
+            where=described.where,
+            hint=f"compile with --targets {','.join(sorted(kinds | set(names)))}",
+        )
 
 
 def _parse_pin(pin: str) -> tuple[str, str]:
@@ -65,13 +205,6 @@ def _parse_pin(pin: str) -> tuple[str, str]:
     return pattern, device
 
 
-def _device(requests: dict[str, "TargetRequest"], name: str) -> System:
-    kind = name.partition(":")[0]
-    if kind not in requests:
-        _refuse_pins([("*", name)], list(requests))
-    return requests[kind].target.system_device(name, requests[kind].archs)
-
-
 def _refuse_pins(pins: Sequence[tuple[str, str]], names: list[str]) -> None:
     for pattern, device in pins:
         if device.partition(":")[0] not in names:
@@ -81,27 +214,3 @@ def _refuse_pins(pins: Sequence[tuple[str, str]], names: list[str]) -> None:
                 where="--pin",
                 hint=f"add {device.partition(':')[0]} to --targets, or pin to one of {names}",
             )
-
-
-def _read(path: Path, names: list[str]) -> System:
-    try:
-        system = json.loads(path.read_text())
-        devices = system["devices"]
-        kinds = {device["target"] for device in devices}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"cannot read the system description: {error}",
-            code="bad-system",
-            where=str(path),
-            hint="it is JSON with 'devices' (name, target, flops, bandwidth, launch, memory) "
-            "and 'links' (src, dst, bandwidth, latency)",
-        ) from error
-    if not kinds <= set(names):
-        missing = sorted(kinds - set(names))
-        raise UsageError(
-            f"the system has devices of {missing}, which are no targets",
-            code="bad-system",
-            where=str(path),
-            hint=f"compile with --targets {','.join(sorted(kinds | set(names)))}",
-        )
-    return {"devices": devices, "links": system.get("links", [])}

@@ -108,6 +108,8 @@ TARGET = Target(
         bandwidth=2.0e10,
         launch=1.0e-5,
         memory=16 << 30,
+        call=3.0e-5,
+        tile=(8, 16),
     ),
     required=(_STACK, _NO_DEBUG),
     tuning=_tuning,

@@ -78,6 +78,17 @@ from lemurc.verification import Verdict
     "--cache/--no-cache", default=True, help="Reuse stages compiled before [default: cache]."
 )
 @click.option(
+    "--profile",
+    is_flag=True,
+    help="Time operations and stages on the devices here, and predict by that from now on.",
+)
+@click.option(
+    "--largest-stage",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="At most N operations to a stage, to measure them apart.",
+)
+@click.option(
     "--pass-limit",
     type=click.IntRange(min=0),
     metavar="N",

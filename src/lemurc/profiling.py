@@ -1,0 +1,178 @@
+"""`lemurc compile --profile`: time a model's stages, and its operations one by one.
+
+Operations are timed in an artifact of their own whose every stage holds one of them; it is
+compiled for the devices that are here, measured and thrown away. The cost model scales what
+it learns to other sizes (docs/cost-model.md), and plans made later use it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lemurc import profiles
+from lemurc.cost_model import Figures, seconds
+from lemurc.draws import random_inputs
+from lemurc.manifest import Stage, SymbolicDim, Workload
+from lemurc.profiles import DeviceKey, Profile
+
+if TYPE_CHECKING:
+    from lemurc.frontend.program import Program
+    from lemurc.runtime.profile import StepTimes
+    from lemurc.runtime.session import Session
+    from lemurc.targets.registry import TargetRequest
+
+SEED = 21
+_SHORTEST = 1e-6
+
+
+@dataclass(frozen=True)
+class Here:
+    """A device of this machine to measure on, and the one architecture to compile for."""
+
+    device: str
+    request: "TargetRequest"
+    key: DeviceKey
+
+
+def measurable(requests: Sequence["TargetRequest"]) -> tuple[list[Here], list[str]]:
+    """One device of each target that is here, and what to say of the others."""
+    from lemurc.runtime.cpu_features import supported_archs
+    from lemurc.runtime.devices import discover, is_software
+
+    found = discover(tuple(request.target.name for request in requests))
+    here, notes = [], []
+    for request in requests:
+        name = request.target.name
+        devices = found.names.get(name, ())
+        archs = request.archs
+        if name == "cpu":
+            archs = tuple(arch for arch in supported_archs() if arch in archs)[:1]
+        description = found.descriptions.get(devices[0], "") if devices else ""
+        why = found.why_not.get(name, "") if not devices else ""
+        why = why or ("" if archs else "this processor runs none of its architectures")
+        if is_software(description):
+            why = f"{description} is software"
+        if why or not devices:
+            notes.append(f"{name}: not profiled: {why or 'no device'}")
+            continue
+        here.append(Here(devices[0], replace(request, archs=archs), key_of(name, description)))
+    return here, notes
+
+
+def key_of(target: str, description: str) -> DeviceKey:
+    """Whose times are measured on a device that the driver describes so."""
+    from lemurc.runtime.machine import processor_name
+
+    return DeviceKey(target, processor_name() if target == "cpu" else description, threads(target))
+
+
+def threads(target: str) -> int:
+    """CPU threads that stages run on: what the runtime started or, before that, will start."""
+    from lemurc.runtime.devices import cpu_threads
+
+    return cpu_threads() if target == "cpu" else 0
+
+
+def known(requests: Sequence["TargetRequest"]) -> dict[str, Profile]:
+    """What is known of the devices here, by target; drivers are asked only if there is a
+    profile of their kind at all."""
+    from lemurc.runtime.devices import discover
+    from lemurc.targets.cache import default_directory
+
+    folder = default_directory() / "profiles"
+    names = [request.target.name for request in requests]
+    kinds = tuple(name for name in names if any(folder.glob(f"{name}-*.json")))
+    found = discover(kinds) if kinds else None
+    profiled: dict[str, Profile] = {}
+    for kind in kinds:
+        for device in found.names.get(kind, ()) if found is not None else ():
+            key = key_of(kind, found.descriptions.get(device, "") if found is not None else "")
+            profile = profiles.read(key.target, key.description, key.threads)
+            if profile is not None:
+                profiled.setdefault(kind, profile)
+    return profiled
+
+
+def why_not(program: "Program") -> str:
+    """What keeps a model from being profiled; "" when nothing does."""
+    specs = [spec for function in program.functions.values() for spec in function.inputs]
+    if any(isinstance(dim, SymbolicDim) for spec in specs for dim in spec.shape):
+        return "not profiled: its sizes vary, and work is counted at the largest"
+    if not all(name in program.examples for name in program.functions):
+        return "not profiled: there is no example call"
+    return ""
+
+
+def notes_on(profiled: dict[str, Profile]) -> list[str]:
+    """That predictions rest on measurements."""
+    return [
+        f"{target}: times predicted from {len(profile.samples)} operations and "
+        f"{len(profile.stages)} stages measured on this machine"
+        for target, profile in profiled.items()
+    ]
+
+
+def measure_operations(here: Here, path: Path, program: "Program") -> int:
+    """Time the artifact at `path`, of one operation to a stage; how many differ."""
+    times = [(stage, measured.minimum) for stage, measured in _times(here.device, path, program)]
+    call = min((taken for _, taken in times), default=None)
+    alone: dict[Workload, float] = {}
+    for stage, taken in times:
+        if call is not None and sum(work.count for work in stage.work) == 1:
+            work = stage.work[0]
+            alone[work] = max(_SHORTEST, min(taken - call, alone.get(work, taken)))
+    profiles.add(here.key, samples=alone, call=call)
+    return len(alone)
+
+
+def measure_stages(devices: Sequence[Here], path: Path, program: "Program") -> None:
+    """Time the stages of the artifact at `path`, and what operations gain by being together."""
+    times = _times(None, path, program)
+    for here in devices:
+        target = here.request.target.name
+        mine = [(stage, m) for stage, m in times if m.device.partition(":")[0] == target]
+        profile = profiles.read(target, here.key.description, here.key.threads)
+        profiles.add(
+            here.key,
+            stages={stage.content: measured.minimum for stage, measured in mine if stage.content},
+            together=_together(profile, mine) if profile is not None else None,
+        )
+
+
+def _together(profile: Profile, times: Iterable[tuple[Stage, "StepTimes"]]) -> float | None:
+    """The median over stages of several operations of measured to summed time, to the power
+    that the cost model takes it to."""
+    known = Figures(samples=profile.samples, call=profile.call or 0.0)
+    gains = []
+    for stage, measured in times:
+        count = sum(work.count for work in stage.work)
+        if count > 1:
+            added = sum(work.count * seconds(work, known) for work in stage.work)
+            ratio = max(measured.minimum - known.call, _SHORTEST) / added
+            gains.append(log(ratio) / (1 - 1 / count))
+    return exp(median(gains)) if gains else None
+
+
+def _times(device: str | None, path: Path, program: "Program") -> list[tuple[Stage, "StepTimes"]]:
+    """Every step of every entry point, on `device` or as the artifact would have it."""
+    from lemurc.runtime.profile import step_times
+    from lemurc.runtime.session import load
+
+    found: list[tuple[Stage, StepTimes]] = []
+    wanted = None if device is None else [device]
+    with load(path, devices=wanted, check_weights=False) as session:
+        for name in program.functions:
+            arrays = _inputs(session, name, program)
+            for measured in step_times(session, name, arrays):
+                found.append((session.manifest.stages[measured.step.stage], measured))
+    return found
+
+
+def _inputs(session: "Session", name: str, program: "Program") -> list[np.ndarray]:
+    golden = session.artifact.golden(name)
+    return golden[0] if golden is not None else random_inputs(program.examples[name], SEED)
