@@ -14,7 +14,7 @@ import numpy as np
 
 from lemurc.manifest import Step
 from lemurc.runtime.machine import ThreadTimes
-from lemurc.runtime.operations import Call, Invoke, Operation
+from lemurc.runtime.operations import Call, Invoke, InvokeHost, Operation
 from lemurc.runtime.session import Session
 
 
@@ -66,7 +66,7 @@ def step_times(
     return [
         StepTimes(
             step,
-            names[step.device],
+            names.get(step.device, step.device),  # PyTorch's own is nobody's device
             tuple(timer.wall[number] for timer in kept),
             tuple(timer.wall[number] - timer.lost[number] for timer in kept),
         )
@@ -82,7 +82,7 @@ class _Timer:
     lost: list[float] = field(default_factory=list)
 
     def issue(self, operation: Operation, call: Call) -> None:
-        before = ThreadTimes.now() if isinstance(operation, Invoke) else None
+        before = ThreadTimes.now() if isinstance(operation, Invoke | InvokeHost) else None
         start = time.perf_counter()
         operation.issue(call)
         for line in call.work.timelines():

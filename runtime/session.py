@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.state import State
 from lemurc.user_modules import import_modules
+
+if TYPE_CHECKING:
+    from lemurc.runtime.profile import StepTimes
 
 _nothing = contextlib.nullcontext()
 
@@ -188,6 +191,15 @@ class Session:
         self._check_open()
         with self._serial:
             self._programs[function].run(arrays, self._state, False, issue)
+
+    def step_times(
+        self, function: str, arrays: Sequence[Any], *, calls: int = 50, limit: float = 10.0
+    ) -> "list[StepTimes]":
+        """What each step of the plan takes, by itself: `calls` calls, or `limit` seconds of
+        them. `arrays` are checked, flat inputs."""
+        from lemurc.runtime.profile import step_times
+
+        return step_times(self, function, arrays, calls=calls, limit=limit)
 
     # State
 

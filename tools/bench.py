@@ -18,11 +18,29 @@ from lemurc.tools.call import call, choose_function, choose_inputs
 
 
 @dataclass(frozen=True)
+class StepTiming:
+    """One stage on its device, in seconds, while nothing else of the call runs.
+
+    `measured` is the least of several calls, less the time that other programs had the
+    processors, where the operating system tells; `wall` is the median of plain wall time.
+    """
+
+    stage: str
+    device: str
+    predicted: float | None
+    measured: float
+    wall: float
+
+
+@dataclass(frozen=True)
 class Timing:
     """Seconds per call; `throughput` is calls per second over the whole measurement.
 
     `restarts` counts how often the state was reset, since the model takes no further call from
     where it had come to: a cache was full. The call after it brings the state to the devices.
+    `predicted` is what the cost model expected of a call, and `steps` compares it with what
+    each stage takes by itself; `mean_error` is the mean of the steps' relative errors. They
+    are null where the artifact has no prediction.
     """
 
     devices: tuple[str, ...]
@@ -34,6 +52,9 @@ class Timing:
     maximum: float
     throughput: float
     restarts: int = 0
+    predicted: float | None = None
+    steps: tuple[StepTiming, ...] = ()
+    mean_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +103,16 @@ def bench(
         with lemurc.load(path, devices=names, strict=strict, imports=imports) as session:
             runner = _Runner(session, name, arrays)
             times = _time(runner, warmup, iterations, duration)
-            return _timing(tuple(names or ()), session.placement_line(name), times, runner.restarts)
+            steps = _steps(session, name, arrays, iterations, duration)
+            predicted = session.plan.predicted.get(name)
+            return _timing(
+                tuple(names or ()),
+                session.placement_line(name),
+                times,
+                runner.restarts,
+                steps,
+                None if predicted is None else predicted.seconds,
+            )
 
     timings = [measure(devices)]
     if per_device:
@@ -132,8 +162,31 @@ def _time(runner: _Runner, warmup: int, iterations: int | None, duration: float)
     return times
 
 
+def _steps(
+    session: Any, name: str, arrays: Sequence[Any], iterations: int | None, duration: float
+) -> tuple[StepTiming, ...]:
+    timed = session.step_times(name, arrays, calls=iterations or 50, limit=duration)
+    predicted = session.plan.predicted.get(name)
+    expected = list(predicted.seconds_by_step) if predicted is not None else []
+    known = expected if len(expected) == len(timed) else [None] * len(timed)
+    return tuple(
+        StepTiming(step.step.stage, step.device, seconds, step.minimum, float(np.median(step.wall)))
+        for step, seconds in zip(timed, known, strict=True)
+    )
+
+
+def _mean_error(steps: Sequence[StepTiming]) -> float | None:
+    errors = [abs(s.predicted / s.measured - 1) for s in steps if s.predicted is not None]
+    return sum(errors) / len(errors) if errors else None
+
+
 def _timing(
-    devices: tuple[str, ...], placement: str, times: Sequence[float], restarts: int
+    devices: tuple[str, ...],
+    placement: str,
+    times: Sequence[float],
+    restarts: int,
+    steps: tuple[StepTiming, ...],
+    predicted: float | None,
 ) -> Timing:
     return Timing(
         devices=devices,
@@ -145,6 +198,9 @@ def _timing(
         maximum=max(times),
         throughput=len(times) / sum(times),
         restarts=restarts,
+        predicted=predicted,
+        steps=steps,
+        mean_error=_mean_error(steps),
     )
 
 

@@ -160,7 +160,6 @@ def _together(profile: Profile, times: Iterable[tuple[Stage, "StepTimes"]]) -> f
 
 def _times(device: str | None, path: Path, program: "Program") -> list[tuple[Stage, "StepTimes"]]:
     """Every step of every entry point, on `device` or as the artifact would have it."""
-    from lemurc.runtime.profile import step_times
     from lemurc.runtime.session import load
 
     found: list[tuple[Stage, StepTimes]] = []
@@ -168,7 +167,7 @@ def _times(device: str | None, path: Path, program: "Program") -> list[tuple[Sta
     with load(path, devices=wanted, check_weights=False) as session:
         for name in program.functions:
             arrays = _inputs(session, name, program)
-            for measured in step_times(session, name, arrays):
+            for measured in session.step_times(name, arrays):
                 found.append((session.manifest.stages[measured.step.stage], measured))
     return found
 

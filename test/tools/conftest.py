@@ -74,6 +74,19 @@ class FakeSession:
     def placement_line(self, function: str) -> str:
         return "cpu:0 3/3 ops"
 
+    @property
+    def plan(self) -> mf.Plan:
+        return self.manifest.plans[0]
+
+    def step_times(self, function: str, arrays: Any, **_: Any) -> list[Any]:
+        """Every step takes 100 us, or 120 with waiting."""
+        return [
+            types.SimpleNamespace(
+                step=step, device=step.device, minimum=1e-4, wall=(1.2e-4, 1.2e-4)
+            )
+            for step in self.plan.steps[function]
+        ]
+
     def __enter__(self) -> "FakeSession":
         return self
 
@@ -116,7 +129,7 @@ def example_manifest() -> mf.Manifest:
     plan = mf.Plan(
         (mf.Device("cpu:0", "cpu"),),
         {"main": (mf.Step("stage0", "cpu:0"),)},
-        {"main": mf.Prediction(1e-4, 0, 0)},
+        {"main": mf.Prediction(1e-4, 0, 0, seconds_by_step=(1.1e-4,))},
     )
     return mf.Manifest(
         model="net",

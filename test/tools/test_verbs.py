@@ -1,5 +1,6 @@
 """Each verb against a runtime made of stubs: what it prints, and its JSON."""
 
+import dataclasses
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
@@ -157,8 +158,22 @@ def test_bench(lemurc_cli: Any, world: Any) -> None:
     argv = ("bench", "model.lemur", "--iterations", "7", "--warmup", "1", "--per-device")
     document = check(lemurc_cli(*argv, "--json").json)
     assert [timing["calls"] for timing in document["timings"]] == [7, 7]
+    assert document["timings"][0]["predicted"] == 1e-4
+    (step,) = document["timings"][0]["steps"]
+    assert (step["predicted"], step["measured"]) == (1.1e-4, 1e-4)
+    assert document["timings"][0]["mean_error"] == pytest.approx(0.1)
     text = lemurc_cli(*argv).out
     assert "median" in text and "cores" in text
+    assert "110 us" in text and "+10%" in text and "mean error 10.0% over 1 stages" in text
+
+
+def test_bench_of_an_artifact_without_predictions(lemurc_cli: Any, world: Any) -> None:
+    plan = dataclasses.replace(world.artifact.manifest.plans[0], predicted={})
+    world.artifact.manifest = dataclasses.replace(world.artifact.manifest, plans=(plan,))
+    document = check(lemurc_cli("bench", "model.lemur", "--iterations", "2", "--json").json)
+    assert document["timings"][0]["mean_error"] is None
+    assert document["timings"][0]["steps"][0]["predicted"] is None
+    assert "mean error" not in lemurc_cli("bench", "model.lemur", "--iterations", "2").out
 
 
 def test_inspect(lemurc_cli: Any, world: Any) -> None:

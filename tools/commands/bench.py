@@ -7,6 +7,9 @@ from lemurc.tools.bench import BenchResult, Timing
 from lemurc.tools.report import emit
 from lemurc.tools.table import columns, duration
 
+MOST_STEPS = 12
+"""Rows of predicted against measured in the text."""
+
 
 @click.command("bench")
 @click.argument("artifact", type=click.Path())
@@ -70,9 +73,28 @@ def _print(result: BenchResult) -> None:
             click.echo(
                 f"the state was full {timing.restarts} times: the bench went on from its start"
             )
+        for line in _compared(timing):
+            click.echo(line)
     click.echo(f"inputs: {', '.join(result.shapes)} ({result.inputs_from})")
     threads = f"{result.threads} CPU worker threads"
     click.echo(f"on {result.processor}, {result.cores} cores, {threads}")
+
+
+def _compared(timing: Timing) -> list[str]:
+    """Predicted against measured, for the slowest steps; --json has all."""
+    if timing.mean_error is None:
+        return []
+    slowest = sorted(timing.steps, key=lambda step: -step.measured)[:MOST_STEPS]
+    rows = [["stage", "device", "predicted", "measured", "error"]]
+    for step in timing.steps:
+        if step in slowest and step.predicted is not None:
+            error = f"{step.predicted / step.measured - 1:+.0%}"
+            times = [duration(step.predicted), duration(step.measured)]
+            rows.append([step.stage, step.device, *times, error])
+    hidden = len(timing.steps) - len(slowest)
+    more = f"; {hidden} quicker ones are not shown" if hidden else ""
+    total = f"mean error {timing.mean_error:.1%} over {len(timing.steps)} stages{more}"
+    return [*columns(rows), total]
 
 
 def _row(timing: Timing) -> list[str]:
