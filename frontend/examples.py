@@ -47,6 +47,12 @@ def _memory(tensor: torch.Tensor) -> int:
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    if isinstance(array, np.ma.MaskedArray):
+        raise UsageError(
+            "an example input is a masked array, whose mask would be ignored",
+            code="example-dtype",
+            hint="fill what is masked, x.filled(0.0), or pass x.data and the mask by themselves",
+        )
     try:
         return to_tensor(array)
     except TypeError as error:

@@ -22,16 +22,17 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch_mlir import ir
-from torch_mlir.extras.fx_importer import FxImporter, GraphNodeImporter
+from torch_mlir.extras.fx_importer import FxImporter
 
 from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError
 from lemurc.frontend.constants import fold_constants, match_numbers
 from lemurc.frontend.guards import Guards, add_guards
 from lemurc.frontend.loops import carry_captures
-from lemurc.frontend.node_locations import LocatedContextCache, python_line
+from lemurc.frontend.node_locations import LocatedContextCache
 from lemurc.frontend.numbers import return_numbers_as_tensors
-from lemurc.frontend.random_numbers import add_random_state, draws
+from lemurc.frontend.random_numbers import add_random_state, draws, draws_numbers
+from lemurc.frontend.refusals import refuse_higher_order_operators
 from lemurc.frontend.selections import give_sizes_to_selections
 from lemurc.frontend.signature import input_positions, largest_size
 from lemurc.frontend.vectors import widen_vectors
@@ -63,7 +64,7 @@ def import_programs(
     importer = FxImporter(context=new_context(), config_check=False)
     importer._cc = LocatedContextCache(importer._c, py_attr_tracker=importer._py_attr_tracker)
     for program in programs.values():
-        _refuse_higher_order_operators(program)
+        refuse_higher_order_operators(program)
     for entry_point, program in programs.items():
         _drop_type_assertions(program)
         carry_captures(program)
@@ -92,9 +93,27 @@ def import_programs(
             ) from error
         function.attributes["arg_attrs"] = _attributes(arguments, importer._c)
         function.attributes["res_attrs"] = _attributes(results, importer._c)
+    _name_draws(programs, importer)
     buffer = BytesIO()
     importer.module.operation.write_bytecode(buffer)
     return buffer.getvalue(), guards
+
+
+def _name_draws(programs: dict[str, ExportedProgram], importer: FxImporter) -> None:
+    """`lemur.not_on_host`: operators that PyTorch may not run between two stages."""
+    names = {
+        str(node.target._schema.name).replace("::", ".")
+        + (f".{overload}" if (overload := node.target._schema.overload_name) else "")
+        for program in programs.values()
+        for node in program.graph.nodes
+        if draws_numbers(node)
+    }
+    if names:
+        reasons = {name: "it draws random numbers" for name in sorted(names)}
+        with importer._c:
+            importer.module.operation.attributes["lemur.not_on_host"] = ir.DictAttr.get(
+                {name: ir.StringAttr.get(reason) for name, reason in reasons.items()}
+            )
 
 
 def _attributes(marks: _Marks, context: ir.Context) -> ir.ArrayAttr:
@@ -123,29 +142,6 @@ def _find_state(program: ExportedProgram, store: WeightStore, entry_point: str) 
         if output.kind in _STATE_UPDATES:
             assert output.target is not None
             store.add_state(_stored_name(program, inputs[output.target], store, entry_point))
-
-
-def _refuse_higher_order_operators(program: ExportedProgram) -> None:
-    """Control flow that torch-mlir does not import, all of it at once."""
-    found: dict[str, list[str]] = {}
-    for module in program.graph_module.modules():
-        graph = getattr(module, "graph", None)
-        for node in graph.nodes if graph is not None else ():
-            if isinstance(node.target, torch._ops.HigherOrderOperator):
-                name = node.target.__name__
-                if not hasattr(GraphNodeImporter, f"_import_hop_{name}"):
-                    found.setdefault(name, []).append(python_line(node) or "unknown line")
-    if found:
-        listed = "\n  ".join(
-            f"{name} x{len(lines)} at {', '.join(dict.fromkeys(lines))}"
-            for name, lines in sorted(found.items())
-        )
-        raise UnsupportedModelError(
-            f"the model uses control flow that cannot be compiled:\n  {listed}",
-            code="unsupported-ops",
-            hint="write loops over a fixed number of steps in Python, and branches with "
-            "torch.where",
-        )
 
 
 def _drop_type_assertions(program: ExportedProgram) -> None:

@@ -28,14 +28,14 @@ from lemurc.manifest import RANDOM_STATE
 
 def draws(program: ExportedProgram) -> bool:
     """Whether a call of `program` draws random numbers."""
-    return any(_draws(node) for node in program.graph.nodes)
+    return any(draws_numbers(node) for node in program.graph.nodes)
 
 
 def random_results(program: ExportedProgram) -> tuple[int, ...]:
     """Which tensors of a call depend on draws: its results, then the inputs it changes."""
     random: set[Node] = set()
     for node in program.graph.nodes:
-        if _draws(node) or not random.isdisjoint(node.all_input_nodes):
+        if draws_numbers(node) or not random.isdisjoint(node.all_input_nodes):
             random.add(node)
     names = {node.name for node in random}
     specs = program.graph_signature.output_specs
@@ -73,7 +73,7 @@ def add_random_state(program: ExportedProgram, position: torch.Tensor) -> None:
     program.state_dict[RANDOM_STATE] = position
 
 
-def _draws(node: Node) -> bool:
+def draws_numbers(node: Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return False

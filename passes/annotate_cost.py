@@ -27,7 +27,7 @@ class AnnotateCost(Pass):
     name: ClassVar[str] = "annotate-cost"
 
     def run(self, module: ir.Operation) -> None:
-        functions = {graphs.symbol(op): op for op in graphs.functions(module)}
+        functions = graphs.bodies(module)
         for entry in graphs.entries(module):
             _annotate(entry, functions)
 

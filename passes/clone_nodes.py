@@ -7,6 +7,7 @@ from torch_mlir import ir
 from lemurc.dialects.lemur import MARKERS
 from lemurc.passes import graph as graphs
 from lemurc.passes.graph import Graph
+from lemurc.passes.host_calls import ATTRIBUTE
 
 
 def inputs_of(graph: Graph, nodes: Sequence[int]) -> list[ir.Value]:
@@ -83,5 +84,5 @@ def create_function(name: str, kind: ir.FunctionType, block: ir.Block | None) ->
 
 def _strip(op: ir.Operation) -> None:
     for name in [named for named in op.attributes if named.startswith("lemur.")]:
-        if name != "lemur.kernel":
+        if name not in ("lemur.kernel", ATTRIBUTE):
             del op.attributes[name]

@@ -1,13 +1,14 @@
 """torch-mlir's lowering from `torch` to `linalg`, with all that it cannot do said at once."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch_mlir import ir
 
 from lemurc.passes.base import Pass
+from lemurc.passes.lone_lowering import has_hazard
 from lemurc.passes.torch_mlir_lowering import torch_mlir_lowering
-from lemurc.passes.unsupported import is_hazard, unsupported_operations
+from lemurc.passes.unsupported import unsupported_operations
 
 
 @dataclass(frozen=True)
@@ -17,15 +18,7 @@ class ConvertTorch(Pass):
     name: ClassVar[str] = "convert-torch"
 
     def run(self, module: ir.Operation) -> None:
-        hazards = False
-
-        def visit(operation: ir.Operation) -> Any:
-            nonlocal hazards
-            hazards = hazards or is_hazard(operation)
-            return ir.WalkResult.INTERRUPT if hazards else ir.WalkResult.ADVANCE
-
-        module.walk(visit)
-        if hazards:
+        if has_hazard(module):
             refused = unsupported_operations(module, "")
             assert refused is not None
             raise refused

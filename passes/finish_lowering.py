@@ -1,7 +1,7 @@
 """The last look at level `linalg`: restore marks, refuse silent mistakes.
 
-torch-mlir's type conversion makes calls anew and drops `no_inline`. Where it cannot
-prove a dynamic size it may take it for 1 and say so only as a cast:
+torch-mlir's type conversion makes calls anew and drops `no_inline` and `lemur.host`. Where
+it cannot prove a dynamic size it may take it for 1 and say so only as a cast:
 
     tensor.cast %x : tensor<?x?x32xf32> to tensor<?x1x32xf32>      refused
 
@@ -16,28 +16,34 @@ from torch_mlir import ir
 from lemurc.dialects.locations import module_path, python_line
 from lemurc.errors import UnsupportedModelError
 from lemurc.passes.base import Pass
+from lemurc.passes.host_calls import ATTRIBUTE
 from lemurc.passes.outline import is_composite
 
 
 @dataclass(frozen=True)
 class FinishLowering(Pass):
-    """Mark calls of composites `no_inline`; refuse narrowing casts and torch leftovers."""
+    """Mark calls of composites and of operators on the host; refuse narrowing casts and
+    torch leftovers."""
 
     name: ClassVar[str] = "finish-lowering"
 
     def run(self, module: ir.Operation) -> None:
         leftovers: list[str] = []
         narrowed: list[str] = []
-        composites = {
-            function.attributes["sym_name"].value
-            for function in module.regions[0].blocks[0].operations
-            if is_composite(function.operation)
+        functions = [op.operation for op in module.regions[0].blocks[0].operations]
+        composites = {op.attributes["sym_name"].value for op in functions if is_composite(op)}
+        on_host = {
+            op.attributes["sym_name"].value: op.attributes[ATTRIBUTE]
+            for op in functions
+            if ATTRIBUTE in op.attributes
         }
 
         def visit(operation: ir.Operation) -> Any:
             name = operation.name
             if name == "func.call" and operation.attributes["callee"].value in composites:
                 operation.attributes["no_inline"] = ir.UnitAttr.get()
+            elif name == "func.call" and operation.attributes["callee"].value in on_host:
+                operation.attributes[ATTRIBUTE] = on_host[operation.attributes["callee"].value]
             elif name.startswith(("torch.", "torch_c.")):
                 leftovers.append(f"{name} at {_where(operation)}")
             elif name == "tensor.cast" and _narrows(operation):

@@ -14,11 +14,13 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
+from lemurc.manifest import HOST
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.annotate_cost import names_attribute
 from lemurc.passes.base import Pass
 from lemurc.passes.graph import Graph
+from lemurc.passes.host_calls import is_host_call
 from lemurc.passes.legality import Functions, Legality, why_illegal
 from lemurc.passes.sizes import Sizes
 from lemurc.passes.stage_groups import group, split
@@ -39,7 +41,7 @@ class FormStages(Pass):
 
     def run(self, module: ir.Operation) -> None:
         system = systems.read(module)
-        functions = {graphs.symbol(op): op for op in graphs.functions(module)}
+        functions = graphs.bodies(module)
         for entry in graphs.entries(module):
             if self.clone and len(system.devices) > 1:
                 self._clone_cheap_producers(entry, system, functions)
@@ -74,7 +76,7 @@ def number_stages(entry: ir.Operation, largest: int = 0) -> None:
     """Set `lemur.stage` on every placed operation."""
     graph = Graph(entry)
     place = {index: node for node, index in enumerate(graph.placeable)}
-    devices = [device_of(graph.nodes[index]) for index in graph.placeable]
+    devices = [_group_of(graph.nodes[index], index) for index in graph.placeable]
     i64 = ir.IntegerType.get_signless(64)
     stages = group(devices, [{place[p] for p in before} for before in predecessors(graph)])
     if largest:
@@ -90,6 +92,11 @@ def predecessors(graph: Graph) -> list[set[int]]:
         {graph.producer[value] for value in graph.needs[index] if value in graph.producer}
         for index in graph.placeable
     ]
+
+
+def _group_of(op: ir.Operation, index: int) -> str:
+    """What may share a stage: operations of one device; PyTorch runs each operator by itself."""
+    return f"{HOST}/{index}" if is_host_call(op) else device_of(op)
 
 
 def device_of(op: ir.Operation) -> str:

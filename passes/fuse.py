@@ -44,7 +44,7 @@ class Fuse(Pass):
 
     def run(self, module: ir.Operation) -> None:
         system = systems.read(module)
-        functions = {graphs.symbol(op): op for op in graphs.functions(module)}
+        functions = graphs.bodies(module)
         legality = Legality(system, functions)
 
         def compatible(op: ir.Operation) -> Hashable:

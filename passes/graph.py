@@ -3,13 +3,16 @@
 A node is an operation of the function's one block. A node is *free* when every
 place that needs its result can compute it again for nothing: constants, empty
 tensors, fills, sizes and other scalars. Free nodes have no device; they are cloned
-where they are used, so what a node `needs` looks through them.
+where they are used, so what a node `needs` looks through them. What the caller or PyTorch
+reads must be computed by a stage, so it is never free.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torch_mlir import ir
+
+from lemurc.passes.host_calls import is_host_call
 
 FREE = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.splat"})
 
@@ -40,6 +43,15 @@ def entries(module: ir.Operation) -> list[ir.Operation]:
         for function in functions(module)
         if "sym_visibility" not in function.attributes and len(function.regions[0].blocks) > 0
     ]
+
+
+def bodies(module: ir.Operation) -> dict[str, ir.Operation]:
+    """The functions with a body, by symbol; operators on the host have none."""
+    return {
+        symbol(function): function
+        for function in functions(module)
+        if len(function.regions[0].blocks) > 0
+    }
 
 
 def composites(module: ir.Operation) -> dict[str, ir.Operation]:
@@ -110,8 +122,10 @@ class Graph:
             result: index for index, op in enumerate(self.nodes) for result in op.results
         }
         self.returned = list(dict.fromkeys(self.terminator.operands))
-        returned = {self.producer.get(value) for value in self.returned}
-        self.free = [index not in returned and is_free(op) for index, op in enumerate(self.nodes)]
+        outside = {self.producer.get(value) for value in self.returned}
+        for op in filter(is_host_call, self.nodes):
+            outside.update(self.producer.get(value) for value in op.operands)
+        self.free = [index not in outside and is_free(op) for index, op in enumerate(self.nodes)]
         self.arguments: dict[ir.Value, str] = dict(
             zip(self.block.arguments, _argument_references(self), strict=True)
         )

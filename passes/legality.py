@@ -1,4 +1,7 @@
-"""Which devices may run an operation: element types, composite kinds, the user's pins."""
+"""Which devices may run an operation: element types, composite kinds, the user's pins.
+
+Operators that only PyTorch runs go to the host, which runs nothing else: no pin moves them.
+"""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -8,7 +11,9 @@ from torch_mlir import ir
 
 from lemurc.dialects.locations import module_path, python_line
 from lemurc.errors import UnsupportedModelError, UsageError
+from lemurc.manifest import HOST
 from lemurc.passes.graph import callee, is_free
+from lemurc.passes.host_calls import host_operator, is_host_call
 from lemurc.passes.system import Device, System
 
 Functions = Mapping[str, ir.Operation]
@@ -66,6 +71,8 @@ def paths_of(op: ir.Operation, functions: Functions) -> list[str]:
 
 def why_illegal(op: ir.Operation, device: Device, functions: Functions) -> str:
     """What of `op` the device cannot do; "" when it can run it."""
+    if is_host_call(op) != (device.target == HOST):
+        return "runs operators of PyTorch only" if device.target == HOST else "it has no code"
     types = device.illegal_types & element_types(op, functions) if device.illegal_types else ()
     if types:
         return f"type {min(types)}"
@@ -82,6 +89,8 @@ class Legality:
 
     def pin(self, op: ir.Operation) -> str:
         """The device `op` is pinned to, or "". Of several pins that match, the last holds."""
+        if is_host_call(op):
+            return ""
         if op.name in ("lemur.transfer", "lemur.pin"):
             return str(op.attributes["device"].value)
         for result in op.results:
@@ -109,7 +118,9 @@ class Legality:
     def devices(self, op: ir.Operation) -> list[str]:
         """Never empty: raises when a pin cannot be met, or when no device can run `op`."""
         reasons = {
-            device.name: why_illegal(op, device, self._functions) for device in self._system.devices
+            device.name: why_illegal(op, device, self._functions)
+            for device in self._system.devices
+            if device.target != HOST or is_host_call(op)
         }
         legal = [name for name, reason in reasons.items() if not reason]
         where = " ".join(filter(None, (path_of(op, self._functions), python_line(op.location))))
@@ -157,6 +168,8 @@ def check_pins(system: System, paths: Sequence[str]) -> None:
 
 
 def _title(op: ir.Operation, functions: Functions) -> str:
+    if is_host_call(op):
+        return host_operator(op)
     return min(kinds(op, functions), default=op.name)
 
 

@@ -15,6 +15,7 @@ from lemurc.passes.keep_roundings import KeepRoundings
 from lemurc.passes.keep_zero_signs import KeepZeroSigns
 from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
+from lemurc.passes.outline_host_ops import OutlineHostOps
 from lemurc.passes.own_sort_places import OwnSortPlaces
 from lemurc.passes.raise_patterns import RaisePatterns
 from lemurc.passes.sort_nan_last import SortNanLast
@@ -22,11 +23,15 @@ from lemurc.passes.thread_random_state import ThreadRandomState
 from lemurc.passes.trim_windows import TrimWindows
 
 
-def lower_torch() -> list[Pass | str]:
-    """The steps, in order; a string is a pass of MLIR's or torch-mlir's."""
+def lower_torch(*, host_ops: bool = False, strict: bool = False) -> list[Pass | str]:
+    """The steps, in order; a string is a pass of MLIR's or torch-mlir's.
+
+    With `host_ops` PyTorch runs what nothing lowers; `strict` refuses that by name.
+    """
     return [
         RaisePatterns(),  # what models write out by hand gets its name
         NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
+        *([OutlineHostOps(strict)] if host_ops else []),  # before composites hide them
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
         KeepZeroSigns(),  # torch-mlir's relu drops them

@@ -32,7 +32,7 @@ class OutlineStages(Pass):
 
     def run(self, module: ir.Operation) -> None:
         system = systems.read(module)
-        functions = {graphs.symbol(op): op for op in graphs.functions(module)}
+        functions = graphs.bodies(module)
         count = 0
         for entry in graphs.entries(module):
             if "lemur.results" not in entry.attributes:

@@ -45,7 +45,7 @@ class Place(Pass):
                 hint=f"one of {', '.join(OBJECTIVES)}",
             )
         system = systems.read(module)
-        functions = {graphs.symbol(op): op for op in graphs.functions(module)}
+        functions = graphs.bodies(module)
         legality = Legality(system, functions)
         unfuse_conflicts(module, functions, legality)
         placed = [graphs.Graph(entry) for entry in graphs.entries(module)]

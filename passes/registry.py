@@ -23,6 +23,7 @@ PASSES = {
     "keep-zero-signs": "keep_zero_signs:KeepZeroSigns",
     "normalize-torch": "normalize_torch:NormalizeTorch",
     "outline-composites": "outline_composites:OutlineComposites",
+    "outline-host-ops": "outline_host_ops:OutlineHostOps",
     "outline-stages": "outline_stages:OutlineStages",
     "own-sort-places": "own_sort_places:OwnSortPlaces",
     "place": "place:Place",

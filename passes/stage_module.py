@@ -12,12 +12,16 @@ from lemurc.passes import workloads
 from lemurc.passes.annotate_cost import counts
 from lemurc.passes.clone_nodes import clone_nodes, create_function, function_type
 from lemurc.passes.graph import Graph
+from lemurc.passes.host_calls import host_operator, is_host_call
 from lemurc.passes.sizes import Sizes
 from lemurc.passes.system import System
 
 
 class StageModule:
-    """One stage: `emit` makes its module and declaration, `call` calls the latter."""
+    """One stage: `emit` makes its module and declaration, `call` calls the latter.
+
+    `functions` are those with a body that stages call.
+    """
 
     def __init__(
         self,
@@ -116,7 +120,9 @@ class StageModule:
 
         def count(op: ir.Operation) -> None:
             body = self._functions.get(graphs.callee(op))
-            if body is None:
+            if is_host_call(op):
+                found[host_operator(op)] += 1
+            elif body is None:
                 found[op.name.rpartition(".")[2]] += 1
             elif body.attributes["lemur.composite"].value == "fused":
                 for inner in body.regions[0].blocks[0].operations:
@@ -135,7 +141,9 @@ class StageModule:
 
         def visit(inner: ir.Operation) -> ir.WalkResult:
             name = graphs.callee(inner)
-            if name in self._functions:
+            if is_host_call(inner):
+                inner.attributes["callee"] = ir.FlatSymbolRefAttr.get(_declared(inner, stage))
+            elif name in self._functions:
                 local = self._symbols.get(name) or self._copy(name, stage)
                 inner.attributes["callee"] = ir.FlatSymbolRefAttr.get(local)
             return ir.WalkResult.ADVANCE
@@ -156,6 +164,15 @@ class StageModule:
             copy.attributes["sym_name"] = ir.StringAttr.get(self._same[text])
         self._symbols[name] = self._same[text]
         return self._same[text]
+
+
+def _declared(call: ir.Operation, stage: ir.Operation) -> str:
+    """What `call`, the only one of its stage, calls."""
+    kind = function_type(list(call.operands), list(call.results))
+    with ir.InsertionPoint(stage.regions[0].blocks[0]), ir.Location.unknown():
+        declared = create_function("operator", kind, None)
+    declared.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    return "operator"
 
 
 def _value_name(reference: str) -> ir.DictAttr:

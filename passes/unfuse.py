@@ -28,7 +28,7 @@ def unfuse_conflicts(
                 changed = True
     if changed:
         erase_unused_composites(module)
-        for name in set(functions) - {graphs.symbol(op) for op in graphs.functions(module)}:
+        for name in set(functions) - set(graphs.bodies(module)):
             del functions[name]
 
 

@@ -1,21 +1,24 @@
-"""Drop what nothing uses: calls of composites, composites, and weight arguments."""
+"""Drop what nothing uses: calls of composites and of operators on the host, the functions they
+call, and weight arguments."""
 
 from collections.abc import Mapping
 
 from torch_mlir import ir
 
 from lemurc.passes import graph as graphs
+from lemurc.passes.host_calls import ATTRIBUTE, is_host_call
 
 
 def erase_unused_calls(entry: ir.Operation, composites: Mapping[str, ir.Operation]) -> None:
-    """Composites are pure, though a `func.call` does not say so to MLIR."""
+    """They are pure, though a `func.call` does not say so to MLIR."""
     for op in reversed(list(entry.regions[0].blocks[0].operations)):
-        if graphs.callee(op.operation) in composites and not is_used(op.operation):
+        pure = graphs.callee(op.operation) in composites or is_host_call(op.operation)
+        if pure and not is_used(op.operation):
             op.operation.erase()
 
 
 def erase_unused_composites(module: ir.Operation) -> None:
-    """Composites that neither an entry nor another function in use calls.
+    """Composites, and operators on the host, that no entry or other function in use calls.
 
     MLIR's symbol-dce would also drop private functions that the driver calls.
     """
@@ -33,11 +36,15 @@ def erase_unused_composites(module: ir.Operation) -> None:
         function.walk(visit)
 
     for function in functions.values():
-        if "lemur.composite" not in function.attributes:
+        if not _is_callee(function):
             mark(function)
     for name, function in functions.items():
-        if "lemur.composite" in function.attributes and name not in keep:
+        if _is_callee(function) and name not in keep:
             function.erase()
+
+
+def _is_callee(function: ir.Operation) -> bool:
+    return "lemur.composite" in function.attributes or ATTRIBUTE in function.attributes
 
 
 def erase_unused_weights(entry: ir.Operation) -> None:

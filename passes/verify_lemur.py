@@ -16,6 +16,7 @@ from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.base import Pass, PassError
 from lemurc.passes.composite_kinds import KINDS
+from lemurc.passes.verify_host_calls import find_in_entry
 from lemurc.passes.verify_stages import find_in_outlined, find_in_staged
 
 Finding = tuple[ir.Location, str]
@@ -50,7 +51,7 @@ class VerifyLemur(Pass):
 def find(module: ir.Operation) -> Iterator[Finding]:
     """Everything wrong with `module`, in order."""
     try:
-        devices = systems.read(module).names() if "lemur.system" in module.attributes else None
+        system = systems.read(module) if "lemur.system" in module.attributes else None
     except LemurcError as error:
         yield module.location, error.message
         return
@@ -59,7 +60,8 @@ def find(module: ir.Operation) -> Iterator[Finding]:
         yield from _marks(function, "res_attrs", RESULT_MARKS, "result")
         yield from _composite(function)
     for entry in graphs.entries(module):
-        yield from _operations(entry, devices)
+        yield from _operations(entry, system.names() if system is not None else None)
+        yield from find_in_entry(entry, system)
         yield from find_in_staged(entry)
     yield from find_in_outlined(module)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lemurc.errors import InputError
-from lemurc.manifest import TensorSpec
+from lemurc.manifest import HOST, TensorSpec
 
 
 class DeviceTensor:
@@ -40,7 +40,7 @@ class DeviceTensor:
         return self.device.hal.create_dlpack_capsule(self.view, kind, index)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        kinds = {"cpu": 1, "vmvx": 1, "cuda": 2, "vulkan": 7, "metal": 8, "rocm": 10}
+        kinds = {"cpu": 1, "vmvx": 1, HOST: 1, "cuda": 2, "vulkan": 7, "metal": 8, "rocm": 10}
         number = 0 if self.device.is_host else int(self.device.name.partition(":")[2])
         return kinds[self.device.target], number
 
@@ -57,6 +57,8 @@ def to_arrays(
     torch = sys.modules.get("torch")
     for leaf, spec, dtype in zip(leaves, specs, dtypes, strict=True):
         if isinstance(leaf, (np.ndarray, DeviceTensor)):
+            if isinstance(leaf, np.ma.MaskedArray):
+                raise _masked(spec)
             arrays.append(leaf)
         elif torch is not None and isinstance(leaf, torch.Tensor):
             torch_device = torch_device or leaf.device
@@ -64,6 +66,15 @@ def to_arrays(
         else:
             arrays.append(_from_other(leaf, spec, dtype))
     return arrays, torch_device
+
+
+def _masked(spec: TensorSpec) -> InputError:
+    """A mask has no meaning to a model, which would compute with what is hidden."""
+    return InputError(
+        f"argument {spec.name!r} is a masked array, whose mask would be ignored",
+        code="input-type",
+        hint="fill what is masked, x.filled(0.0), or pass x.data and the mask by themselves",
+    )
 
 
 def to_torch(array: np.ndarray, device: Any) -> Any:
@@ -77,17 +88,22 @@ def to_torch(array: np.ndarray, device: Any) -> Any:
     return tensor if device.type == "cpu" else tensor.to(device)
 
 
+def read_tensor(tensor: Any) -> np.ndarray:
+    """A torch tensor as an array, over the same memory where it is on the CPU."""
+    tensor = tensor.detach().cpu()
+    try:
+        array: np.ndarray = tensor.numpy()
+    except TypeError:
+        torch = sys.modules["torch"]
+        name = str(tensor.dtype).removeprefix("torch.")
+        bits = tensor.contiguous().view(getattr(torch, f"uint{8 * tensor.element_size()}"))
+        array = bits.numpy().view(np.dtype(name))
+    return array
+
+
 def _from_torch(tensor: Any, spec: TensorSpec) -> np.ndarray:
     try:
-        tensor = tensor.detach().cpu()
-        try:
-            array: np.ndarray = tensor.numpy()
-        except TypeError:
-            torch = sys.modules["torch"]
-            name = str(tensor.dtype).removeprefix("torch.")
-            bits = tensor.contiguous().view(getattr(torch, f"uint{8 * tensor.element_size()}"))
-            array = bits.numpy().view(np.dtype(name))
-        return array
+        return read_tensor(tensor)
     except (TypeError, RuntimeError, AttributeError) as error:
         raise InputError(
             f"argument {spec.name!r}: this torch tensor cannot be read ({error})",

@@ -1,17 +1,18 @@
 """The devices of this machine, under names like `cpu:0` and `vulkan:0`.
 
-`cpu:N` exists for every N: logical CPU devices, each with queue and timelines of its
-own. IREE has one pool of CPU worker threads per process, which they share.
+`cpu:N` can be opened for every N: logical CPU devices, each with queue and timelines of its
+own, as many as a plan has. IREE has one pool of CPU worker threads per process, which they share.
 """
 
 import ctypes
 import os
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lemurc.errors import DeviceError, UsageError
+from lemurc.manifest import HOST
 from lemurc.runtime import cpu_features
 from lemurc.runtime.iree_errors import missing_library, summary, translated
 from lemurc.runtime.machine import physical_cores
@@ -104,6 +105,9 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
     A `synchronous` CPU device runs work in the calling thread: for graphs so small
     that waking a worker costs more than the work.
     """
+    if name == HOST:
+        near = open_device("cpu:0")
+        return replace(near, name=HOST, target=HOST, description="PyTorch on the CPU")
     target, _, number = name.partition(":")
     is_host = target in _HOST_TARGETS
     driver = "local-sync" if (synchronous or _no_workers) and is_host else DRIVERS.get(target, "")

@@ -64,6 +64,10 @@ class StageExecutor:
             )
         self._invoke = self._context.invoke
 
+    @property
+    def arch(self) -> str:
+        return self.module.arch
+
     def submit(self, inputs: Sequence[Any], wait: Any, signal: Any) -> list[Any]:
         """Queue one execution; buffer views of the results, filled once `signal` is."""
         arguments = rt.VmVariantList(len(inputs) + 2)

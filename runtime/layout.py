@@ -7,20 +7,25 @@ import numpy as np
 from iree.runtime.array_interop import map_dtype_to_element_type
 
 from lemurc.errors import InternalError
-from lemurc.manifest import Function, Manifest, Step
+from lemurc.manifest import Function, Manifest, Stage, Step
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.operations import (
     Duplicate,
     Feed,
     Fetch,
     Invoke,
+    InvokeHost,
     Move,
     Operation,
     Recall,
 )
 from lemurc.runtime.program import Program
+
+Executors = dict[tuple[str, str], StageExecutor | HostExecutor]
+"""By stage and the plan's name of a device."""
 
 
 def compile_program(
@@ -28,7 +33,7 @@ def compile_program(
     function: Function,
     steps: Sequence[Step],
     devices: dict[str, OpenDevice],
-    executors: dict[tuple[str, str], StageExecutor],
+    executors: Executors,
 ) -> Program:
     """Lay out the operations of `steps`; `devices` maps the plan's names to open ones."""
     return _Layout(artifact, function, steps, devices, executors).program()
@@ -41,7 +46,7 @@ class _Layout:
         function: Function,
         steps: Sequence[Step],
         devices: dict[str, OpenDevice],
-        executors: dict[tuple[str, str], StageExecutor],
+        executors: Executors,
     ) -> None:
         self.artifact = artifact
         self.manifest: Manifest = artifact.manifest
@@ -57,6 +62,10 @@ class _Layout:
     def program(self) -> Program:
         for step in self.steps:
             stage, device = self.manifest.stages[step.stage], self.order[step.device]
+            executor = self.executors[step.stage, step.device]
+            if isinstance(executor, HostExecutor):
+                self.operations.append(self._on_host(executor, stage, device))
+                continue
             inputs = tuple(
                 self._own_cell(reference, device)
                 if at in stage.written
@@ -64,7 +73,6 @@ class _Layout:
                 for at, reference in enumerate(stage.inputs)
             )
             outputs = tuple(self._new_cell(value, device) for value in stage.outputs)
-            executor = self.executors[step.stage, step.device]
             self.operations.append(Invoke(executor, device, inputs, outputs))
         for reference in self.function.state_updates.values():
             if reference.startswith(("input:", "param:")) and reference not in self.homes:
@@ -86,6 +94,22 @@ class _Layout:
             homes=self.homes,
             cells=len(self.cells),
             weights={name: self.artifact.weight(name) for name in returned},
+        )
+
+    def _on_host(self, executor: HostExecutor, stage: Stage, device: int) -> InvokeHost:
+        """Weights are no cells: the executor has them."""
+        read = [
+            (self._cell_on(reference, device), np.dtype(dtype))
+            for reference, dtype in zip(stage.inputs, executor.call.inputs, strict=True)
+            if not reference.startswith("param:")
+        ]
+        return InvokeHost(
+            executor,
+            self.devices[device],
+            tuple(cell for cell, _ in read),
+            tuple(dtype for _, dtype in read),
+            tuple(self._new_cell(value, device) for value in stage.outputs),
+            tuple(element_type(result.dtype) for result in executor.call.results),
         )
 
     def _fetch(self, reference: str) -> Fetch | None:

@@ -5,12 +5,14 @@
     Move       a cell on one device    -> a cell on another
     Duplicate  a cell                  -> a cell on the same device
     Invoke     cells on a device       -> cells on it
+    InvokeHost cells in host memory    -> cells in it, by PyTorch
     Fetch      a cell                  -> staging memory, for a result on a far device
 
 A cell is one value on one device. Fences order the operations, so nothing waits on the
-host until the end of the call. Code may write into some of its inputs (see
-targets/memory_effects.py): those have a cell of their own, `own` memory that nothing
-else reads. That of a state variable may be its only memory, when the call replaces it.
+host until the end of the call, but for operators that PyTorch runs there. Code may write
+into some of its inputs (see targets/memory_effects.py): those have a cell of their own,
+`own` memory that nothing else reads. That of a state variable may be its only memory, when
+the call replaces it.
 """
 
 from collections.abc import Sequence
@@ -24,6 +26,7 @@ from lemurc.runtime import transport
 from lemurc.runtime.boundary import DeviceTensor
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.iree_errors import translated
 from lemurc.runtime.state import Resident, State
 from lemurc.runtime.timeline import Point, Timeline
@@ -227,6 +230,29 @@ class Invoke:
         for cell, view in zip(self.outputs, results, strict=True):
             views[cell] = view
             ready[cell] = point
+
+
+@dataclass(frozen=True, eq=False)
+class InvokeHost:
+    executor: HostExecutor
+    target: OpenDevice
+    inputs: tuple[int, ...]
+    dtypes: tuple[np.dtype, ...]
+    outputs: tuple[int, ...]
+    elements: tuple[int, ...]
+
+    def issue(self, call: Call) -> None:
+        for cell in self.inputs:
+            if (point := call.ready[cell]) is not None:
+                point[0].wait_for(point[1])
+        cells = zip(self.inputs, self.dtypes, strict=True)
+        results = self.executor.run(
+            [transport.mapped(call.views[cell], dtype) for cell, dtype in cells]
+        )
+        for cell, element, array in zip(self.outputs, self.elements, results, strict=True):
+            with translated("copy a result of PyTorch", self.target.name):
+                # copied, since an operator may return what it was given
+                call.views[cell], _ = transport.host_view(array, self.target, element, True)
 
 
 @dataclass(frozen=True, eq=False)

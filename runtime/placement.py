@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lemurc.errors import DeviceError
-from lemurc.manifest import Manifest, ModuleFile, Plan, Stage
+from lemurc.manifest import HOST, Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime import cpu_features
 from lemurc.runtime.devices import DRIVERS, Inventory, discover, is_software
+
+_LOGICAL = ("cpu", "vmvx")
+"""Of these there are as many devices as a plan has: queues of one processor."""
 
 
 class LemurcWarning(UserWarning):
@@ -49,10 +52,16 @@ class Placement:
     passed_over: tuple[str, ...] = ()
 
     def line(self) -> str:
-        """cuda:0 391/412 ops, 96% of predicted time; cpu 21 ops (sort x3, ...); ..."""
+        """cuda:0 391/412 ops, 96% of predicted time; cpu 21 ops (sort x3, ...); ...
+
+        Operators that PyTorch runs are all named.
+        """
         parts = []
         for number, device in enumerate(self.devices):
-            if number == 0:
+            if device.device == HOST:
+                names = [f"{op} x{n}" if n > 1 else op for op, n in sorted(device.kinds.items())]
+                parts.append(f"{HOST} (PyTorch): {', '.join(names)}")
+            elif number == 0:
                 parts.append(
                     f"{device.device} {device.ops}/{self.ops} ops, "
                     f"{device.share:.0%} of predicted time"
@@ -78,7 +87,7 @@ def choose(
     Devices that are software come last unless `wanted`, or a pin when it was compiled,
     names them.
     """
-    targets = tuple(dict.fromkeys(d.target for plan in manifest.plans for d in plan.devices))
+    targets = targets_of(manifest)
     for name in wanted or ():
         if name.partition(":")[0] not in DRIVERS:
             raise DeviceError(
@@ -86,6 +95,7 @@ def choose(
                 code="unknown-device",
                 hint=f"devices are called {', '.join(f'{target}:0' for target in DRIVERS)}",
             )
+    _refuse_unplanned_numbers(manifest, wanted or ())
     found = inventory or discover(targets)
     slow = frozenset(
         name for name, text in found.descriptions.items() if is_software(text) and wanted is None
@@ -97,7 +107,7 @@ def choose(
             bound, why = _bind(manifest, plan, found, wanted, excluded, avoided)
             if bound is not None:
                 return Choice(plan, bound, tuple(passed_over))
-            names = ", ".join(device.name for device in plan.devices)
+            names = ", ".join(d.name for d in plan.devices if d.target != HOST)
             passed_over.append(f"the plan for {names}: {why}")
     everything = inventory or discover(tuple(DRIVERS))
     reasons = [*_why_not_wanted(targets, wanted or (), everything), *passed_over]
@@ -108,6 +118,29 @@ def choose(
         code="no-device",
         hint=_way_out(manifest, wanted, excluded, everything),
     )
+
+
+def _refuse_unplanned_numbers(manifest: Manifest, wanted: Sequence[str]) -> None:
+    """`cpu:7` for an artifact whose plans have one CPU device: there are no more than that."""
+    for name in wanted:
+        target, _, number = name.partition(":")
+        if target not in _LOGICAL or not number:
+            continue
+        most = max(sum(d.target == target for d in plan.devices) for plan in manifest.plans)
+        here = [f"{target}:{k}" for k in range(max(1, most))]
+        if name not in here:
+            raise DeviceError(
+                f"there is no device {name} for this artifact, only {', '.join(here)}",
+                code="no-device",
+                where=name,
+                hint=f"ask for {' or '.join(here)}",
+            )
+
+
+def targets_of(manifest: Manifest) -> tuple[str, ...]:
+    """The kinds of devices that plans use, but for the host, which is always here."""
+    found = dict.fromkeys(d.target for plan in manifest.plans for d in plan.devices)
+    return tuple(target for target in found if target != HOST)
 
 
 def modules_for(stage: Stage, target: str) -> list[ModuleFile]:
@@ -138,6 +171,9 @@ def _bind(
     bound: dict[str, str] = {}
     ordinals: Counter[str] = Counter()
     for device in plan.devices:
+        if device.target == HOST:
+            bound[device.name] = HOST
+            continue
         # A plan may call its devices what it likes; the machine's are target:number.
         preferred = device.name
         if not re.fullmatch(rf"{device.target}:\d+", preferred):
@@ -156,7 +192,7 @@ def _bind(
     for steps in plan.steps.values():
         for step in steps:
             target = kinds[step.device]
-            if not modules_for(manifest.stages[step.stage], target):
+            if target != HOST and not modules_for(manifest.stages[step.stage], target):
                 archs = sorted(
                     {m.arch for m in manifest.stages[step.stage].modules if m.target == target}
                 )
@@ -172,7 +208,7 @@ def _candidates(
     target: str, name: str, found: Inventory, wanted: Sequence[str] | None
 ) -> list[str]:
     here = list(found.names.get(target, ()))
-    if target in ("cpu", "vmvx") and here and ":" in name and name not in here:
+    if target in _LOGICAL and here and ":" in name and name not in here:
         # Logical CPU devices exist as soon as they are asked for.
         here = [name, *here]
     if wanted is None:
@@ -180,8 +216,7 @@ def _candidates(
     named = [want for want in wanted if want.partition(":")[0] == target and ":" in want]
     if target in wanted:
         return named + [candidate for candidate in here if candidate not in named]
-    logical = target in ("cpu", "vmvx")
-    return [want for want in named if logical or want in here]
+    return [want for want in named if target in _LOGICAL or want in here]
 
 
 def _why_not(

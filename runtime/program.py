@@ -27,7 +27,8 @@ def issue_plainly(operation: Operation, call: Call) -> None:
 
 @dataclass(frozen=True)
 class _Result:
-    """Where a value that leaves the call comes from."""
+    """Where a value that leaves the call comes from. Code knows bytes without their sign: as a
+    result they are of this dtype, whatever the argument was that they come from."""
 
     reference: str
     dtype: np.dtype
@@ -125,12 +126,14 @@ class Program:
         kind, _, name = result.reference.partition(":")
         if kind == "input":
             value = call.arrays[int(name)]
-            return value if isinstance(value, DeviceTensor) else np.array(value)
+            if isinstance(value, DeviceTensor):
+                return DeviceTensor(value.view, value.device, result.dtype)
+            return np.array(value).view(result.dtype)
         if kind == "param":
-            return self.weights[name].copy()
+            return self.weights[name].copy().view(result.dtype)
         if kind == "state" and result.reference not in self.homes:
             assert call.state is not None
-            return call.state.residents[name].array().copy()
+            return call.state.residents[name].array().copy().view(result.dtype)
         cell, number = self.homes[result.reference]
         device, view = self.devices[number], call.views[cell]
         if on_device:

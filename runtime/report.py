@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from lemurc.manifest import Manifest, Plan
+from lemurc.manifest import HOST, Manifest, Plan
 from lemurc.runtime.devices import OpenDevice
-from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.layout import Executors
 from lemurc.runtime.placement import Choice, DevicePlacement, Placement
 
 
@@ -14,7 +14,7 @@ def placement_of(
     choice: Choice,
     function: str,
     devices: Mapping[str, OpenDevice],
-    executors: Mapping[tuple[str, str], StageExecutor],
+    executors: Executors,
 ) -> Placement:
     """The placement of one function, busiest device first."""
     steps = choice.plan.steps[function]
@@ -32,7 +32,7 @@ def placement_of(
             share = seconds.get(name, 0.0) / total
         else:
             share = len(here) / len(steps) if steps else 0.0
-        archs = sorted({executors[step.stage, name].module.arch for step in here})
+        archs = sorted({executors[step.stage, name].arch for step in here})
         rows.append(
             DevicePlacement(
                 device=device.name,
@@ -44,7 +44,7 @@ def placement_of(
                 archs=tuple(archs),
             )
         )
-    rows.sort(key=lambda row: (-row.share, row.device))
+    rows.sort(key=lambda row: (row.device == HOST, -row.share, row.device))
     return Placement(
         function=function,
         devices=tuple(row for row in rows if row.stages) or tuple(rows[:1]),
@@ -77,7 +77,7 @@ def planned(manifest: Manifest, plan: Plan, function: str) -> Placement:
                 archs=(),
             )
         )
-    rows.sort(key=lambda row: (-row.share, row.device))
+    rows.sort(key=lambda row: (row.device == HOST, -row.share, row.device))
     return Placement(
         function=function,
         devices=tuple(rows),

@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lemurc.errors import DeviceError, UsageError
-from lemurc.manifest import RANDOM_STATE, Plan
+from lemurc.manifest import HOST, RANDOM_STATE, Plan
 from lemurc.pytree import unflatten
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.boundary import to_arrays, to_torch
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.input_updates import write_back
 from lemurc.runtime.iree_errors import FAILURES
-from lemurc.runtime.layout import compile_program
+from lemurc.runtime.layout import Executors, compile_program
 from lemurc.runtime.placement import (
     Choice,
     LemurcWarning,
@@ -40,6 +41,7 @@ from lemurc.runtime.program import Issue, Program
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.state import State
+from lemurc.user_modules import import_modules
 
 if TYPE_CHECKING:
     from lemurc.runtime.profile import StepTimes
@@ -57,13 +59,16 @@ def load(
     devices: Sequence[str] | None = None,
     strict: bool = False,
     check_weights: bool = True,
+    imports: Sequence[str] = (),
 ) -> "Session":
     """Open the artifact at `path` and load it on the devices that are here.
 
     `devices` restricts the choice: "cpu", "vulkan:0". When the preferred plan cannot
     run the next one does, with a LemurcWarning; `strict` makes that a DeviceError.
-    `check_weights=False` skips the hash of the weights.
+    `check_weights=False` skips the hash of the weights. `imports` are Python modules to import
+    first: those that define the operators which the artifact leaves to PyTorch.
     """
+    import_modules([imports] if isinstance(imports, str) else imports)
     return Session(Artifact.open(path, check_weights=check_weights), devices, strict)
 
 
@@ -298,16 +303,18 @@ class Session:
             for name, function in self.manifest.functions.items()
         }  # fmt: skip
 
-    def _load_stages(self) -> dict[tuple[str, str], StageExecutor]:
-        executors: dict[tuple[str, str], StageExecutor] = {}
+    def _load_stages(self) -> Executors:
+        executors: Executors = {}
         for steps in self._choice.plan.steps.values():
             for step in steps:
                 if (step.stage, step.device) not in executors:
                     executors[step.stage, step.device] = self._load_stage(step.stage, step.device)
         return executors
 
-    def _load_stage(self, name: str, planned: str) -> StageExecutor:
+    def _load_stage(self, name: str, planned: str) -> StageExecutor | HostExecutor:
         stage, device = self.manifest.stages[name], self._devices[planned]
+        if stage.host is not None:
+            return HostExecutor(self.artifact, name, stage)
         candidates = modules_for(stage, device.target)
         for module in candidates[:-1]:
             try:
@@ -319,7 +326,7 @@ class Session:
         return StageExecutor(self.artifact, name, stage, candidates[-1], device)
 
     def _is_tiny(self, choice: Choice) -> bool:
-        if len(choice.plan.devices) != 1:
+        if sum(device.target != HOST for device in choice.plan.devices) != 1:
             return False
         costs = [
             self.manifest.stages[step.stage].cost
@@ -352,7 +359,7 @@ class Session:
                 where=str(self.artifact.path),
                 hint="make the device available, or load without strict",
             )
-        used = ", ".join(choice.bound.values())
+        used = ", ".join(name for name in choice.bound.values() if name != HOST)
         self._warn(f"{reason}; running on {used} instead")
 
     def _warn(self, message: str) -> None:

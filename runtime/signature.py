@@ -1,5 +1,6 @@
 """Binding a Python call to the flat inputs of a function, and checking them first."""
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,8 @@ class Signature:
         positional, keywords = function.in_tree["items"]
         self._positional = positional["items"]
         self._keywords = dict(zip(keywords["keys"], keywords["items"], strict=True))
+        self._known = {*function.argument_names, *self._keywords, *function.argument_defaults}
+        self._known |= {f"argument {position}" for position in range(len(self._positional))}
         self._only_tensors = not self._keywords and all(
             tree["kind"] == "leaf" for tree in self._positional
         )
@@ -47,6 +50,9 @@ class Signature:
         names = self.function.argument_names
         rest = dict(kwargs)
         expected = len(self._positional)
+        for name in rest:
+            if name not in self._known:
+                raise self._miscounted(f"unexpected argument {name!r}{self._near(name)}", len(args))
         for position, value in enumerate(args[expected:], expected):
             name = names[position] if position < len(names) else ""
             if name not in self._keywords and name not in self.function.argument_defaults:
@@ -158,6 +164,11 @@ class Signature:
 
     def _at(self, spec: TensorSpec) -> str:
         return f"argument {spec.name!r}"
+
+    def _near(self, name: str) -> str:
+        """The argument of the model, or of every call, that a misspelt one was meant to be."""
+        near = difflib.get_close_matches(name, sorted({*self._known, "outputs"}), 1)
+        return f", did you mean {near[0]!r}?" if near else ""
 
     def _miscounted(self, problem: str, count: int) -> InputError:
         names = [*self.function.argument_names[: len(self._positional)], *self._keywords]

@@ -51,9 +51,13 @@ class Timeline:
 
     def wait(self) -> None:
         """Block until all work so far is done; raises what the device reported."""
+        self.wait_for(self.value)
+
+    def wait_for(self, value: int) -> None:
+        """Block until the work that reaches `value` is done."""
         with translated("run", self.device.name):
             # In slices, so that ^C is noticed.
-            while not self.semaphore.wait(self.value, timeout=_POLL_NS):
+            while not self.semaphore.wait(value, timeout=_POLL_NS):
                 pass
 
 

@@ -124,6 +124,8 @@ class Target:
     """What is wrong with a module for an architecture; "" when nothing is."""
     fused_attention: bool = True
     """Whether IREE's own attention serves; where not, it is taken to pieces."""
+    fused_reductions: bool = True
+    """Whether IREE may fuse reductions of one another's results into one dispatch."""
     retry: tuple[str, ...] = ()
     """Flags to try again with, for stages that crash IREE without them."""
     resolve: Callable[[str], str] | None = None

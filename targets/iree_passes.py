@@ -11,6 +11,7 @@ from lemurc.errors import UsageError
 from lemurc.targets import lower_to_iree
 from lemurc.targets.decompose_attention import decompose_attention
 from lemurc.targets.guard_attention import guard_attention
+from lemurc.targets.part_reductions import part_reductions
 from lemurc.targets.select_kernels import SelectKernels
 from lemurc.targets.unpack_weights import UnpackWeights
 
@@ -33,6 +34,10 @@ def _guard_attention() -> Step:
     return guard_attention
 
 
+def _part_reductions() -> Step:
+    return lambda module: part_reductions(lower_to_iree.walk(module))
+
+
 def _unpack(weights: str = "") -> Step:
     return UnpackWeights(tuple(weights.split("+"))).run
 
@@ -41,6 +46,7 @@ IREE_PASSES: dict[str, Callable[..., Step]] = {
     "decompose-attention": _decompose_attention,
     "guard-attention": _guard_attention,
     "lower-to-iree": _lower,
+    "part-reductions": _part_reductions,
     "select-kernels": _select,
     "unpack-weights": _unpack,
 }

@@ -42,9 +42,14 @@ class LoweredStage:
 
 
 def lower_to_iree(
-    source: bytes | str, *, select: Callable[[Any], None] | None = None
+    source: bytes | str,
+    *,
+    select: Callable[[Any], None] | None = None,
+    last: Callable[[Any], None] | None = None,
 ) -> LoweredStage:
     """Lowers a stage module; `select` may first rewrite composites into kernel calls.
+
+    `last` runs on what IREE will see, when everything is inlined.
 
     `source` is bytecode, or text in generic form: the printed form of a `func.call`
     that carries `no_inline` is refused by IREE's stricter parser.
@@ -60,6 +65,8 @@ def lower_to_iree(
             select(module)
         traits = _traits(module)
         parameters = lower(module)
+        if last is not None:
+            last(module)
         functions = {
             op.attributes["sym_name"].value: op
             for op in _top_level(module)
@@ -86,13 +93,13 @@ def lower(module: Any) -> tuple[str, ...]:
 
     run = entry_point(module)
     parameters = _externalize(module, run)
-    for op in _walk(module):
+    for op in walk(module):
         _strip(op)
     module.attributes["sym_name"] = ir.StringAttr.get("stage")
     _hide_all_but(module, run)
     PassManager.parse(_CLEANUP).run(module)
-    keep_sorted(_walk(module))
-    keep_slices(_walk(module))
+    keep_sorted(walk(module))
+    keep_slices(walk(module))
     _rename_private_functions(module)
     return parameters
 
@@ -204,7 +211,7 @@ def _rename_private_functions(module: Any) -> None:
         if op.name == "func.func" and name != ENTRY_POINT:
             renamed[name] = f"c{len(renamed)}"
             op.attributes["sym_name"] = ir.StringAttr.get(renamed[name])
-    for op in _walk(module):
+    for op in walk(module):
         if op.name == "func.call" and op.attributes["callee"].value in renamed:
             callee = renamed[op.attributes["callee"].value]
             op.attributes["callee"] = ir.FlatSymbolRefAttr.get(callee)
@@ -218,7 +225,7 @@ def _traits(module: Any) -> StageTraits:
     }
     composites: Counter[str] = Counter()
     wide = dynamic = batches = False
-    for op in _walk(module):
+    for op in walk(module):
         if any("?" in str(result.type) for result in op.results):
             dynamic = True
             batches = batches or _multiplies_batches(op)
@@ -247,9 +254,10 @@ def _top_level(module: Any) -> list[Any]:
     return [op.operation for op in module.regions[0].blocks[0].operations]
 
 
-def _walk(op: Any) -> Iterator[Any]:
+def walk(op: Any) -> Iterator[Any]:
+    """`op` and everything in it, as it was when each block was reached."""
     yield op
     for region in op.regions:
         for block in region.blocks:
             for child in list(block.operations):
-                yield from _walk(child.operation)
+                yield from walk(child.operation)

@@ -20,4 +20,5 @@ TARGET = Target(
     required=(NO_MULTI_USE_FUSION,),
     # IREE 3.13 cannot bufferize it for SPIR-V.
     fused_attention=False,
+    fused_reductions=False,
 )

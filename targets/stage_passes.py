@@ -1,11 +1,23 @@
-"""What a stage goes through for one architecture before `lower-to-iree`."""
+"""What a stage goes through for one architecture around `lower-to-iree`."""
 
 from typing import Any
 
 from lemurc.targets.base import Select, Target
 from lemurc.targets.decompose_attention import decompose_attention
 from lemurc.targets.guard_attention import guard_attention
+from lemurc.targets.lower_to_iree import walk
+from lemurc.targets.part_reductions import part_reductions
 from lemurc.targets.unpack_weights import UnpackWeights
+
+
+def last_passes(target: Target) -> Select:
+    """What `target` needs of a stage that is IREE's input already."""
+
+    def run(module: Any) -> None:
+        if not target.fused_reductions:
+            part_reductions(walk(module))
+
+    return run
 
 
 def stage_passes(

@@ -81,4 +81,5 @@ TARGET = Target(
     resolve=_resolve,
     # IREE 3.13 cannot bufferize it for SPIR-V.
     fused_attention=False,
+    fused_reductions=False,
 )

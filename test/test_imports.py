@@ -18,6 +18,7 @@ CORE = {
     "pytree",
     "sizes",
     "system_file",
+    "user_modules",
     "verification",
 }
 """Single modules of src/lemurc that every part may use."""

@@ -4,6 +4,7 @@ Calls are timed one after another from NumPy inputs to NumPy outputs, so transfe
 The first calls are thrown away: they pay for page faults, clocks and driver set-up.
 """
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lemurc.errors import InputError
 from lemurc.runtime.machine import available_cores, processor_name, worker_threads
 from lemurc.tools.call import call, choose_function, choose_inputs
 
@@ -38,6 +40,8 @@ class Timing:
     `predicted` is what the cost model expected of a call, and `steps` compares it with what
     each stage takes by itself; `mean_error` is the mean of the steps' relative errors. They
     are null where the artifact has no prediction.
+    `restarts` counts how often the state was reset, since the model takes no further call from
+    where it had come to: a cache was full. The call after it brings the state to the devices.
     """
 
     devices: tuple[str, ...]
@@ -51,6 +55,7 @@ class Timing:
     predicted: float | None = None
     steps: tuple[StepTiming, ...] = ()
     mean_error: float | None = None
+    restarts: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,32 +82,37 @@ def bench(
     duration: float = 3.0,
     per_device: bool = False,
     strict: bool = False,
+    imports: Sequence[str] = (),
 ) -> BenchResult:
     """Time `function` of `path`: `iterations` calls, or as many as fit into `duration`.
 
-    `per_device` measures each of the devices alone, after all of them together.
+    `per_device` measures each of the devices alone, after all of them together. `imports`
+    are those of `lemurc.load`.
     """
     from lemurc.runtime.artifact import Artifact
+    from lemurc.runtime.placement import targets_of
 
     with Artifact.open(path, check_weights=False) as artifact:
         name = choose_function(artifact.manifest, function)
-        entry = artifact.manifest.functions[name]
         source, arrays, _ = choose_inputs(artifact, name, inputs)
         targets = {m.target for s in artifact.manifest.stages.values() for m in s.modules}
+        targets |= set(targets_of(artifact.manifest))  # what computes nothing has no modules
 
     def measure(names: Sequence[str] | None) -> Timing:
         import lemurc
 
-        with lemurc.load(path, devices=names, strict=strict) as session:
-            times = _time(lambda: call(session, name, entry, arrays), warmup, iterations, duration)
+        with lemurc.load(path, devices=names, strict=strict, imports=imports) as session:
+            runner = _Runner(session, name, arrays)
+            times = _time(runner, warmup, iterations, duration)
             steps = _steps(session, name, arrays, iterations, duration)
             predicted = session.plan.predicted.get(name)
-            return _timing(
-                tuple(names or ()),
-                session.placement_line(name),
-                times,
-                steps,
-                None if predicted is None else predicted.seconds,
+            timing = _timing(tuple(names or ()), session.placement_line(name), times)
+            return dataclasses.replace(
+                timing,
+                predicted=None if predicted is None else predicted.seconds,
+                steps=steps,
+                mean_error=_mean_error(steps),
+                restarts=runner.restarts,
             )
 
     timings = [measure(devices)]
@@ -119,15 +129,37 @@ def bench(
     )
 
 
-def _time(once: Any, warmup: int, iterations: int | None, duration: float) -> list[float]:
+class _Runner:
+    """Calls one function again and again; from the initial state where it takes no more."""
+
+    def __init__(self, session: Any, name: str, arrays: Sequence[Any]) -> None:
+        self.restarts = 0
+        self._session, self._name, self._arrays = session, name, arrays
+        self._entry = session.manifest.functions[name]
+
+    def seconds(self) -> float:
+        try:
+            return self._timed()
+        except InputError as error:
+            if error.code != "check-failed" or not self._entry.state_updates:
+                raise
+        self._session.reset()
+        self.restarts += 1
+        return self._timed()  # where it fails too, the state was not the reason
+
+    def _timed(self) -> float:
+        start = time.perf_counter()
+        call(self._session, self._name, self._entry, self._arrays)
+        return time.perf_counter() - start
+
+
+def _time(runner: _Runner, warmup: int, iterations: int | None, duration: float) -> list[float]:
     for _ in range(warmup):
-        once()
+        runner.seconds()
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < iterations if iterations else time.perf_counter() - begin < duration:
-        start = time.perf_counter()
-        once()
-        times.append(time.perf_counter() - start)
+        times.append(runner.seconds())
     return times
 
 
@@ -149,13 +181,7 @@ def _mean_error(steps: Sequence[StepTiming]) -> float | None:
     return sum(errors) / len(errors) if errors else None
 
 
-def _timing(
-    devices: tuple[str, ...],
-    placement: str,
-    times: Sequence[float],
-    steps: tuple[StepTiming, ...],
-    predicted: float | None,
-) -> Timing:
+def _timing(devices: tuple[str, ...], placement: str, times: Sequence[float]) -> Timing:
     return Timing(
         devices=devices,
         placement=placement,
@@ -165,9 +191,6 @@ def _timing(
         minimum=min(times),
         maximum=max(times),
         throughput=len(times) / sum(times),
-        predicted=predicted,
-        steps=steps,
-        mean_error=_mean_error(steps),
     )
 
 

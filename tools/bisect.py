@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lemurc.errors import LemurcError, UsageError, VerificationError
 from lemurc.options import CompileOptions
+from lemurc.user_modules import import_modules
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -88,7 +89,7 @@ def bisect(
         step=step,
         step_number=number,
         isolated=isolated,
-        command=_write(folder, reduced, targets, chosen.opt_level, number),
+        command=_write(folder, reduced, targets, chosen, number),
         folder=str(folder),
     )
     trials.differs(reduced, keep_ir=True)
@@ -165,6 +166,7 @@ def _exported(
 ) -> "ExportedProgram":
     from lemurc.frontend.load import load
 
+    import_modules(options.imports)
     program = load(
         model,
         args,
@@ -245,7 +247,7 @@ def _line(node: "Node | None") -> str:
 
 
 def _write(
-    folder: Path, program: "ExportedProgram", targets: str, opt_level: int, number: int
+    folder: Path, program: "ExportedProgram", targets: str, options: CompileOptions, number: int
 ) -> str:
     """The reproducer but for its IR; returns the command that repeats the difference."""
     import numpy as np
@@ -258,7 +260,12 @@ def _write(
     for index, leaf in enumerate(torch_pytree.tree_leaves(program.example_inputs)):
         if isinstance(leaf, torch.Tensor):
             np.save(folder / INPUTS.format(index), to_array(leaf))
-    command = f"lemurc compile {PROGRAM} --targets {targets} -O {opt_level} -o wrong.lemur"
+    given = [f"--import {name}" for name in options.imports]
+    given += ["--allow-host-ops"] if options.allow_host_ops else []
+    flags = " ".join(["", *given])
+    command = (
+        f"lemurc compile {PROGRAM} --targets {targets} -O {options.opt_level}{flags} -o wrong.lemur"
+    )
     without = f"{command} --pass-limit {number - 1}" if number else ""
     text = f"{command}\n" + (f"# right: {without}\n" if number else "")
     (folder / COMMAND).write_text(text)

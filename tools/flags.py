@@ -39,6 +39,13 @@ def common(function: F) -> F:
     return as_json(debug(function))
 
 
+_IMPORTS = click.option(
+    "--import",
+    "imports",
+    metavar="MODULE",
+    multiple=True,
+    help="A Python module, or file, that defines operators of your own: it is imported first.",
+)
 _MODEL = (
     click.option(
         "--targets",
@@ -78,6 +85,12 @@ _MODEL = (
         help="The function that builds the module a state dict belongs to.",
     ),
     click.option(
+        "--allow-host-ops",
+        is_flag=True,
+        help="Let PyTorch run, on the CPU, the operators that nothing compiles.",
+    ),
+    _IMPORTS,
+    click.option(
         "--trust-pickle", is_flag=True, help="Unpickle MODEL, which runs any code that is in it."
     ),
 )
@@ -98,6 +111,11 @@ def devices(function: F) -> F:
         metavar="DEVICE",
         help="Use only this device (cpu, cuda:0, vulkan:1, ...); repeatable.",
     )(function)
+
+
+def imports(function: F) -> F:
+    """For what runs artifacts: they leave operators to PyTorch, and import nothing themselves."""
+    return _IMPORTS(function)
 
 
 def strict(function: F) -> F:

@@ -9,7 +9,8 @@ from lemurc.manifest import Cost, Function, Manifest, Plan, Stage, TensorSpec
 
 @dataclass(frozen=True)
 class StageSummary:
-    """`modules` are "target:arch" with the size of the compiled code in bytes.
+    """`modules` are "target:arch" with the size of the compiled code in bytes; a stage that
+    PyTorch runs has none, and `host` is its operator.
 
     `parameters` are the weights the stage reads, at most; layouts differ by target.
     """
@@ -21,6 +22,7 @@ class StageSummary:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     modules: dict[str, int]
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,10 @@ class FunctionSummary:
 
 @dataclass(frozen=True)
 class InspectResult:
-    """`sizes` sums the entries by kind, in bytes; `plans` are in order of preference."""
+    """`sizes` sums the entries by kind, in bytes; `plans` are in order of preference.
+
+    `imports` are the Python modules that define operators which PyTorch runs.
+    """
 
     path: str
     model: str
@@ -57,6 +62,7 @@ class InspectResult:
     plans: tuple[PlanSummary, ...]
     sizes: dict[str, int]
     tolerance: dict[str, float]
+    imports: tuple[str, ...] = ()
 
 
 def inspect(path: str | Path) -> InspectResult:
@@ -84,6 +90,7 @@ def summarise(manifest: Manifest, path: str | Path) -> InspectResult:
         plans=tuple(_plan(plan) for plan in manifest.plans),
         sizes=_sizes(manifest, bytes_of),
         tolerance=manifest.tolerance,
+        imports=manifest.imports,
     )
 
 
@@ -94,14 +101,16 @@ def _function(name: str, function: Function, manifest: Manifest) -> FunctionSumm
 
 
 def _stage(name: str, stage: Stage, bytes_of: Mapping[str, int]) -> StageSummary:
+    weights = sum(reference.startswith("param:") for reference in stage.inputs)
     return StageSummary(
         name=name,
         cost=stage.cost,
         ops=stage.ops,
-        parameters=max((len(m.parameters) for m in stage.modules), default=0),
+        parameters=max((len(m.parameters) for m in stage.modules), default=weights),
         inputs=stage.inputs,
         outputs=stage.outputs,
         modules={f"{m.target}:{m.arch}": bytes_of.get(m.file, 0) for m in stage.modules},
+        host=stage.host.op if stage.host else "",
     )
 
 

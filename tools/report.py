@@ -21,6 +21,7 @@ from typing import Any
 import click
 
 from lemurc.errors import LemurcError, UsageError
+from lemurc.tools.spelling import in_flags
 
 log = logging.getLogger("lemurc.tools")
 
@@ -108,6 +109,7 @@ def tell(error: Exception, argv: list[str], settings: Settings) -> int:
         traceback.print_exception(error, file=sys.stderr)
     if not isinstance(error, LemurcError):
         error = _missing_package(error) or _bug(error, argv)
+    error = in_flags(error)
     for line in _lines(error):
         note(line)
     if settings.json:

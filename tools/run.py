@@ -51,17 +51,18 @@ def run(
     function: str | None = None,
     output: str | Path | None = None,
     strict: bool = False,
+    imports: Sequence[str] = (),
 ) -> RunResult:
     """Load `path`, call `function` once and describe what came out.
 
     Without `inputs` (strings as on the command line) the golden ones are used and the
     outputs compared; an artifact without golden inputs gets drawn ones. `output` names
-    an .npz file for the results.
+    an .npz file for the results. `imports` are those of `lemurc.load`.
     """
     import lemurc
 
     started = time.perf_counter()
-    with lemurc.load(path, devices=devices, strict=strict) as session:
+    with lemurc.load(path, devices=devices, strict=strict, imports=imports) as session:
         loaded = time.perf_counter()
         manifest = session.manifest
         name = choose_function(manifest, function)

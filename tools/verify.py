@@ -8,6 +8,7 @@ from typing import Any
 from lemurc.errors import ArtifactError, DeviceError, LemurcError
 from lemurc.manifest import Manifest
 from lemurc.tools.call import Array, call, compare_outputs
+from lemurc.user_modules import import_modules
 from lemurc.verification import Comparison
 
 Call = tuple[list[Array], list[Array]]
@@ -44,13 +45,17 @@ class VerifyResult:
     checks: tuple[Check, ...]
 
 
-def verify(path: str | Path, *, devices: Sequence[str] | None = None) -> VerifyResult:
+def verify(
+    path: str | Path, *, devices: Sequence[str] | None = None, imports: Sequence[str] = ()
+) -> VerifyResult:
     """Run every function with golden outputs on all devices present, together and one by one.
 
-    `devices` restricts that to the devices named. Raises ArtifactError when the artifact
-    has no golden outputs and DeviceError when no device could run it.
+    `devices` restricts that to the devices named; `imports` are those of `lemurc.load`. Raises
+    ArtifactError when the artifact has no golden outputs and DeviceError when no device could
+    run it.
     """
     from lemurc.runtime.artifact import Artifact
+    from lemurc.runtime.placement import targets_of
     from lemurc.tools.devices import devices as present
 
     with Artifact.open(path, check_weights=False) as artifact:  # `load` checks them
@@ -65,10 +70,12 @@ def verify(path: str | Path, *, devices: Sequence[str] | None = None) -> VerifyR
             hint="compile it again without --no-golden",
         )
     targets = {module.target for stage in manifest.stages.values() for module in stage.modules}
+    targets |= set(targets_of(manifest))  # what computes nothing has no modules
     names = devices or [d.name for d in present().devices if d.target in targets]
     groups = [[name] for name in names]
     if len(names) > 1:
         groups.insert(0, list(names))  # the plan that a call really uses may mix them
+    import_modules(imports)
     checks = [check for group in groups for check in _on_devices(path, group, manifest, calls)]
     if devices is None:
         missing = sorted(targets - {name.partition(":")[0] for name in names})

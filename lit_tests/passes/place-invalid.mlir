@@ -65,3 +65,14 @@ func.func @main(%x: tensor<4x8xf32> {lemur.input = 0 : i64}, %w: tensor<8x8xf32>
   return %0 : tensor<4x8xf32>
 }
 }
+
+// -----
+
+// expected-error@unknown {{no device can run 'my::f': cpu: it has no code}}
+module attributes {lemur.system = {devices = [{name = "cpu", target = "cpu"}]}} {
+  func.func private @f(tensor<2xf32>) -> tensor<2xf32>
+  func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = call @f(%x) {lemur.host = {op = "my::f", arguments = [{tensor = 0 : i64}], inputs = ["float32"], results = ["float32"]}} : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}

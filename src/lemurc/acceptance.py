@@ -37,7 +37,9 @@ def verify(
     artifact: Path, program: "Program", build: Build, options: CompileOptions
 ) -> list[Verdict]:
     """One verdict per target of the plans; no device or no eager model is "not run"."""
-    targets = sorted({device.target for plan in build.manifest.plans for device in plan.devices})
+    from lemurc.runtime.placement import targets_of
+
+    targets = sorted(targets_of(build.manifest))
     if program.reference is None:
         return [
             Verdict(t, "not run", detail="the model came as MLIR; there is no eager")
@@ -46,7 +48,7 @@ def verify(
     calls = _calls(program)
     verdicts: dict[str, Verdict] = {}
     for plan in build.manifest.plans:
-        names = {device.target for device in plan.devices}
+        names = {device.target for device in plan.devices if device.target != mf.HOST}
         devices, missing = _devices_for(plan, build.manifest)
         if missing or names <= set(verdicts):
             continue
@@ -55,7 +57,7 @@ def verify(
             verdicts.setdefault(name, Verdict(name, **verdict))
     rest = [target for target in targets if target not in verdicts]
     if rest and build.check is not None:
-        checked = _run_on_cpu(artifact, program, build.check, calls, options)
+        checked = _run_on_cpu(artifact, build.check, calls, options)
         for target in rest:
             verdicts[target] = _not_run(target, build.manifest, checked)
     return [verdicts[target] for target in targets]
@@ -99,7 +101,8 @@ def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
     from lemurc.runtime.devices import discover, is_software
     from lemurc.runtime.placement import modules_for
 
-    inventory = discover(tuple({device.target for device in plan.devices}))
+    compiled = [device for device in plan.devices if device.target != mf.HOST]
+    inventory = discover(tuple({device.target for device in compiled}))
     flops = sum(stage.cost.flops for stage in manifest.stages.values())
     for target, names in inventory.names.items():
         if not names:
@@ -112,10 +115,10 @@ def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
     kinds = {device.name: device.target for device in plan.devices}
     for step in (step for steps in plan.steps.values() for step in steps):
         stage, target = manifest.stages[step.stage], kinds[step.device]
-        if not modules_for(stage, target):
+        if stage.host is None and not modules_for(stage, target):
             archs = sorted({module.arch for module in stage.modules if module.target == target})
             return [], f"made for {', '.join(archs)}, which this machine cannot run"
-    return [device.name for device in plan.devices], ""
+    return [device.name for device in compiled], ""
 
 
 def _run(
@@ -183,15 +186,14 @@ def _aligned_copy(array: Array) -> Array:
 
 def _run_on_cpu(
     artifact: Path,
-    program: "Program",
     check: Build,
     calls: Sequence[Call],
     options: CompileOptions,
 ) -> dict[str, Any]:
     path = artifact.parent / f".{secrets.token_hex(4)}.check"
     try:
-        write(path, program, check)
-        devices = [device.name for device in check.manifest.plans[0].devices]
+        write(path, check)
+        devices = [d.name for d in check.manifest.plans[0].devices if d.target != mf.HOST]
         return _run(path, devices, calls, options)
     finally:
         path.unlink(missing_ok=True)

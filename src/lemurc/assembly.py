@@ -93,8 +93,9 @@ def build(
         )
         stored = tuple(files[key] for key in wanted if key in files)
         checked = tuple(f for f in files.values() if f.target == "cpu")
-        stages[name] = mf.Stage(*common, stored, written, owned, stage.work, stage.content)
-        check_stages[name] = mf.Stage(*common, checked, written, owned, stage.work, stage.content)
+        whole = mf.Stage(*common, stored, written, owned, stage.host, stage.work, stage.content)
+        stages[name] = whole
+        check_stages[name] = replace(whole, modules=checked)
     failures = [result for result in modules.values() if not isinstance(result, bytes)]
     plans = _compiled_plans(response, stages, failures, options, notes)
     functions = {
@@ -135,6 +136,7 @@ def build(
             stages=kept,
             plans=tuple(plans),
             state=program.state,
+            imports=options.imports if any(stage.host for stage in kept.values()) else (),
             golden=golden,
             tolerance=_tolerance(options),
             producer=producer() | program.producer,
@@ -152,10 +154,13 @@ def build(
     return result
 
 
-def write(path: Path, program: "Program", build: Build) -> mf.Manifest:
+def write(path: Path, build: Build, external_weights: str | None = None) -> mf.Manifest:
+    """`external_weights` names the file, in the folder of `path`, that the weights go to."""
     from lemurc.runtime.artifact import write as write_artifact
 
-    return write_artifact(path, build.manifest, build.entries, build.weights)
+    return write_artifact(
+        path, build.manifest, build.entries, build.weights, external_weights=external_weights
+    )
 
 
 def cache_path(program: "Program", build: Build) -> Path:
@@ -207,7 +212,8 @@ def _compiled_plans(
         target = {device.name: device.target for device in plan.devices}
         steps = [step for steps in plan.steps.values() for step in steps]
         if all(
-            any(f.target == target[step.device] for f in stages[step.stage].modules)
+            stages[step.stage].host is not None
+            or any(f.target == target[step.device] for f in stages[step.stage].modules)
             for step in steps
         ):
             kept.setdefault((plan.devices, json.dumps([(s.stage, s.device) for s in steps])), plan)
@@ -249,11 +255,16 @@ def _refused(
 
 
 def _on_cpu(plan: mf.Plan) -> mf.Plan:
-    """The same stages on as many CPU devices."""
-    names = {device.name: f"cpu:{index}" for index, device in enumerate(plan.devices)}
+    """The same stages on as many CPU devices; what PyTorch runs it runs anyway."""
+    names = {
+        device.name: mf.HOST if device.target == mf.HOST else f"cpu:{index}"
+        for index, device in enumerate(plan.devices)
+    }
     return replace(
         plan,
-        devices=tuple(mf.Device(name, "cpu") for name in names.values()),
+        devices=tuple(
+            mf.Device(name, mf.HOST if name == mf.HOST else "cpu") for name in names.values()
+        ),
         steps={
             function: tuple(mf.Step(step.stage, names[step.device]) for step in steps)
             for function, steps in plan.steps.items()
@@ -317,6 +328,12 @@ def used_weights(weights: dict[str, Array], manifest: mf.Manifest) -> dict[str, 
         for file in stage.modules
         for name in file.parameters
     }
+    wanted.update(
+        reference.removeprefix("param:")
+        for stage in manifest.stages.values()
+        for reference in stage.inputs
+        if reference.startswith("param:")
+    )
     wanted.update(manifest.state)
     for function in manifest.functions.values():
         references = [

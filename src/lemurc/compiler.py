@@ -24,6 +24,7 @@ from lemurc.child import run_module
 from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
 from lemurc.options import CompileOptions
 from lemurc.systems import Description, asked, described, notes_on, systems
+from lemurc.user_modules import import_modules
 from lemurc.verification import Verdict
 
 if TYPE_CHECKING:
@@ -76,7 +77,10 @@ def compile(
     destination = Path(output) if output is not None else None
     if destination is not None:
         _check_writable(destination)
+    if chosen.external_weights is not None:
+        _check_external(chosen.external_weights, destination)
     with clock.phase("import"):
+        import_modules(chosen.imports)
         program = load(
             model,
             args,
@@ -106,10 +110,9 @@ def compile(
             build = assembly.build(program, response, requests, folder, chosen, clock.remaining)
         path = destination or assembly.cache_path(program, build)
         path.parent.mkdir(parents=True, exist_ok=True)
-        candidate = path.parent / f".{path.name}.{secrets.token_hex(4)}.unverified"
-        try:
+        with _unverified(path) as candidate:
             with clock.phase("write"):
-                written = assembly.write(candidate, program, build)
+                written = assembly.write(candidate, build, chosen.external_weights)
             verdicts: list[Verdict] = []
             if chosen.verify:
                 with clock.phase("verify"):
@@ -118,9 +121,8 @@ def compile(
             if devices:
                 with clock.phase("profile stages"):
                     profiling.measure_stages(devices, candidate, program)
-            os.replace(candidate, path)
-        finally:
-            candidate.unlink(missing_ok=True)
+            for file in sorted(candidate.parent.iterdir(), key=lambda file: file == candidate):
+                os.replace(file, path.parent / file.name)  # the artifact last
     return CompileResult(
         path=path,
         manifest=written,
@@ -134,6 +136,7 @@ def compile(
             *profiling.notes_on(profiled),
             *profiled_notes,
             *build.notes,
+            *_without_weights(written, chosen),
         ],
     )
 
@@ -185,6 +188,45 @@ def _check_writable(path: Path) -> None:
         )
 
 
+def _check_external(name: str, destination: Path | None) -> None:
+    """Weights lie beside an artifact of the user's, under another name."""
+    if destination is None or name == destination.name:
+        why = "that is the artifact" if destination else "there is no --output to lie beside"
+        raise UsageError(
+            f"cannot put the weights into {name!r}: {why}",
+            code="external-weights",
+            where="--external-weights",
+            hint="give an --output, and a file name of its own such as model.irpa",
+        )
+    if Path(name).name != name:
+        raise UsageError(
+            f"{name!r} is not a plain file name",
+            code="external-weights",
+            where="--external-weights",
+            hint="weights lie beside the artifact: give a name without a folder",
+        )
+    _check_writable(destination.parent / name)
+
+
+@contextmanager
+def _unverified(path: Path) -> Iterator[Path]:
+    """Where an artifact, and the weights beside it, lie until they are known to be right."""
+    folder = path.parent / f".{path.name}.{secrets.token_hex(4)}.unverified"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}",
+            code="unwritable-output",
+            where=str(path),
+            hint="choose another --output, or make room",
+        ) from error
+    try:
+        yield folder / path.name
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @contextmanager
 def _work_folder(options: CompileOptions) -> Iterator[Path]:
     if options.save_temps is not None:
@@ -222,6 +264,7 @@ def _lower(
         program.level,
         asked=asked(sets, options.system is not None),
         strict=options.strict,
+        host_ops=options.allow_host_ops,
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
         largest_stage=options.largest_stage,
@@ -252,7 +295,9 @@ def _profile_operations(
     if refused := profiling.why_not(program):
         return [], [refused]
     found, notes = profiling.measurable(requests)
-    alone = dataclasses.replace(options, largest_stage=1, verify=False, pins=(), system=None)
+    alone = dataclasses.replace(
+        options, largest_stage=1, verify=False, pins=(), system=None, external_weights=None
+    )
     devices = []
     for here in found:
         own = folder / f"profile-{here.request.target.name}"
@@ -264,11 +309,17 @@ def _profile_operations(
         except UnsupportedModelError as error:
             notes.append(f"{here.request.target.name}: not profiled: {error.message}")
             continue
-        assembly.write(own / "operations.lemur", program, build)
+        assembly.write(own / "operations.lemur", build)
         count = profiling.measure_operations(here, own / "operations.lemur", program)
         notes.append(f"{here.device}: timed {count} kinds and shapes of operation")
         devices.append(here)
     return devices, notes
+
+
+def _without_weights(written: manifest.Manifest, options: CompileOptions) -> list[str]:
+    if options.external_weights is None or written.weights:
+        return []
+    return [f"{options.external_weights} was not written: the model has no weights"]
 
 
 def _not_compiled(build: assembly.Build) -> list[Verdict]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lemurc.errors import LemurcError
-from lemurc.manifest import Cost, Plan, TensorSpec, Workload, build
+from lemurc.manifest import Cost, HostCall, Plan, TensorSpec, Workload, build
 from lemurc.targets.base import StageTraits
 
 PROGRAM, REQUEST, RESPONSE, ERROR = "program.mlirbc", "request.json", "response.json", "error.json"
@@ -46,6 +46,8 @@ class Request:
     asked: tuple[str, ...] = ()
     """Devices that the user named, by pins or a description of the system."""
     strict: bool = False
+    host_ops: bool = False
+    """Whether PyTorch may run what nothing lowers."""
     pass_limit: int | None = None
     """How many optional passes may run, see pass_limit.py; None is no limit."""
     kernels: bool = True
@@ -81,6 +83,7 @@ class LoweredStage:
     lines: dict[str, str] = field(default_factory=dict)
     """The user's Python line of the first operation of each name and element type, such as
     `math.erf f64`."""
+    host: HostCall | None = None
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,19 @@ from lemurc.exchange import (
     read_request,
     write_response,
 )
-from lemurc.manifest import DTYPES, Cost, Device, Plan, Prediction, Step, TensorSpec, Workload
+from lemurc.host_stages import host_call, with_host
+from lemurc.manifest import (
+    DTYPES,
+    HOST,
+    Cost,
+    Device,
+    HostCall,
+    Plan,
+    Prediction,
+    Step,
+    TensorSpec,
+    Workload,
+)
 from lemurc.pass_limit import count_optional, within
 
 if TYPE_CHECKING:
@@ -73,7 +85,8 @@ def lower(folder: Path, request: Request) -> Response:
         if request.level == "onnx":
             run_pipeline(module, [ConvertOnnx()], watch)
         if request.level in ("onnx", "torch"):
-            run_pipeline(module, within(request.pass_limit, lower_torch()), watch)
+            steps = lower_torch(host_ops=request.host_ops, strict=request.strict)
+            run_pipeline(module, within(request.pass_limit, steps), watch)
         module, stepped_down = _optimized(module, request, watch)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
@@ -142,7 +155,7 @@ def _partitions(
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
         module = ir.Module.parse(optimized)
-        module.operation.attributes["lemur.system"] = _attribute(system)
+        module.operation.attributes["lemur.system"] = _attribute(with_host(system, module))
         try:
             run_pipeline(module, pipelines.partition(largest=request.largest_stage), watch)
         except UnsupportedModelError as error:
@@ -159,7 +172,7 @@ def _partitions(
                 raise
             logger.debug("no plan for %s: %s", system["devices"], error.message)
             continue
-        used = {_text(stage, "lemur.device") for stage in _stage_modules(module)}
+        used = {_text(stage, "lemur.device") for stage in _stage_modules(module)} - {HOST}
         if number == 0:
             cut = len(used) > 1
         found.append(module)
@@ -198,6 +211,7 @@ class _StageSource:
     ops: dict[str, int]
     work: tuple[Workload, ...]
     lines: dict[str, str]
+    host: HostCall | None = None
 
     @property
     def content(self) -> str:
@@ -211,6 +225,7 @@ def _plan(
     measured: dict[str, dict[str, float]],
 ) -> Plan:
     """Read one partitioned module: which stage runs where, in order."""
+    from lemurc.passes import system as systems
     from lemurc.passes.graph import entries, symbol
     from lemurc.passes.predict import predict
 
@@ -235,6 +250,10 @@ def _plan(
             targets[device] = _text(stage, "lemur.target")
             taken.append(Step(stages.add(sources[callee]), device))
         steps[symbol(entry)] = tuple(taken)
+    if not targets.keys() - {HOST}:
+        # What computes nothing, or leaves all to PyTorch, runs somewhere too.
+        first = systems.read(module.operation).devices[0]
+        targets[first.name] = first.target
     devices = tuple(Device(name, target, name in asked) for name, target in sorted(targets.items()))
     return Plan(devices, steps, predicted)
 
@@ -253,16 +272,22 @@ def _source(stage: Any) -> _StageSource:
         if op.operation.attributes["sym_name"].value == "run"
     )
     arguments, results = _attributes(run, "arg_attrs"), _attributes(run, "res_attrs")
+    host = host_call(run) if _text(stage, "lemur.target") == HOST else None
     counts = {item.name: item.attr.value for item in stage.attributes["lemur.cost"]}
     ops = {item.name: item.attr.value for item in stage.attributes["lemur.ops"]}
     source = _StageSource(
         bytecode=_bytecode(copy),
-        inputs=tuple(a["lemur.value"].value for a in arguments if "lemur.value" in a),
+        inputs=tuple(
+            a["lemur.value"].value if "lemur.value" in a else f"param:{a['lemur.param'].value}"
+            for a in arguments
+            if host is not None or "lemur.value" in a
+        ),
         outputs=tuple(a["lemur.value"].value for a in results),
         cost=Cost(**counts),
         ops=ops,
         work=read_work(stage),
         lines=_lines(copy),
+        host=host,
     )
     copy.erase()
     return source
@@ -313,6 +338,17 @@ def _lower_stage(
     from lemurc.targets.unpack_weights import packed_names
 
     inputs = []
+    if source.host is not None:
+        return LoweredStage(
+            source.inputs,
+            source.outputs,
+            source.cost,
+            source.ops,
+            (),
+            source.work,
+            lines=source.lines,
+            host=source.host,
+        )
     wanted = [arch for arch in request.archs if arch.target in targets or arch.always]
     stage = {arch: _lower_for(source, arch, request) for arch in wanted}
     # Code without kernels reads the weights that kernels have packed: they are stored once.
@@ -357,10 +393,11 @@ def _lower_for(
 ) -> "LoweredForIree":
     from lemurc.targets.lower_to_iree import lower_to_iree
     from lemurc.targets.registry import get
-    from lemurc.targets.stage_passes import stage_passes
+    from lemurc.targets.stage_passes import last_passes, stage_passes
 
-    select = stage_passes(get(arch.target), arch.arch, packed, kernels=request.kernels)
-    return lower_to_iree(source.bytecode, select=select)
+    target = get(arch.target)
+    select = stage_passes(target, arch.arch, packed, kernels=request.kernels)
+    return lower_to_iree(source.bytecode, select=select, last=last_passes(target))
 
 
 def _flows(module: Any) -> dict[str, FunctionFlow]:

@@ -31,6 +31,9 @@ DTYPES = {
 }
 """MLIR's element types by NumPy's or ml_dtypes' names."""
 
+HOST = "host"
+"""The target, and the name of the device, of stages that PyTorch runs: see HostCall."""
+
 RANDOM_STATE = "random_state"
 """The state variable that says where the random number generator stands: one int64."""
 
@@ -100,14 +103,41 @@ class ModuleFile:
 
 
 @dataclass(frozen=True)
+class HostResult:
+    """Result number `position` of an operator; a size of -1 is known at the call only."""
+
+    position: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A stage that PyTorch runs in eager mode on the CPU: one operator that nothing compiles.
+
+    `op` is its name with the overload, "aten::index.Tensor", "my_library::scale". `arguments`
+    are in the order of its schema: null, booleans, numbers, strings and lists are constants,
+    {"tensor": k} is input k of the stage and {"number": k} the one number in it, {"device": ..}
+    a device and {"float": "inf"} a number that JSON lacks. `inputs` are the dtypes of the
+    stage's inputs, of which weights are "param:..." references; `results` are its outputs.
+    """
+
+    op: str
+    arguments: tuple[Any, ...]
+    inputs: tuple[str, ...]
+    results: tuple[HostResult, ...]
+
+
+@dataclass(frozen=True)
 class Stage:
     """A pure function: references in, value names out.
 
     The entry point of its modules is `@run(inputs..., wait fence, signal fence)`; `ops`
     counts operations by kind. `written` are positions of inputs whose memory the modules
     may write into: it must be of no use to anybody else. `owned` are outputs whose memory
-    is that of no input but those, nor of another output. `work` is what the cost model
-    predicts its time from, `content` a hash of what it computes, whatever it is called.
+    is that of no input but those, nor of another output. A stage with `host` has no modules.
+    `work` is what the cost model predicts its time from, `content` a hash of what it computes,
+    whatever it is called.
     """
 
     inputs: tuple[str, ...]
@@ -117,6 +147,7 @@ class Stage:
     modules: tuple[ModuleFile, ...]
     written: tuple[int, ...] = ()
     owned: tuple[int, ...] = ()
+    host: HostCall | None = None
     work: tuple[Workload, ...] = ()
     content: str = ""
 
@@ -233,7 +264,11 @@ class Golden:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`plans` is in order of preference; `files` holds SHA-256 and size of each entry."""
+    """`plans` is in order of preference; `files` holds SHA-256 and size of each entry.
+
+    `imports` names the Python modules that define the operators of host stages, as the one who
+    compiled called them. Nothing imports them but on the word of the one who loads.
+    """
 
     model: str
     functions: dict[str, Function]
@@ -241,6 +276,7 @@ class Manifest:
     plans: tuple[Plan, ...]
     weights: dict[str, Weight] = field(default_factory=dict)
     state: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
     golden: dict[str, Golden] = field(default_factory=dict)
     tolerance: dict[str, float] = field(default_factory=dict)
     producer: dict[str, str] = field(default_factory=dict)

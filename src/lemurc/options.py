@@ -19,6 +19,10 @@ class CompileOptions:
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `largest_stage` is the most operations a stage may hold: a model in small pieces can be
     measured piece by piece. `profile` does that, and predicts times by what it finds.
+    `external_weights` names a file for the weights, beside the artifact, that artifacts of the
+    same weights may share.
+    With `allow_host_ops` PyTorch runs, on the CPU, the operators that nothing compiles;
+    `imports` names the Python modules that define the user's own ones.
     `max_rss` is in bytes, `budget_s` in seconds of wall time for the whole compilation.
     """
 
@@ -31,6 +35,7 @@ class CompileOptions:
     model_factory: str | None = None
     verify: bool = True
     tolerance: float | None = None
+    external_weights: str | None = None
     golden: Literal["random", "example", "none"] = "random"
     jobs: int | None = None
     budget_s: float | None = None
@@ -41,6 +46,8 @@ class CompileOptions:
     profile: bool = False
     save_temps: str | Path | None = None
     strict: bool = False
+    allow_host_ops: bool = False
+    imports: tuple[str, ...] = ()
     progress: Progress | None = None
 
     def workers(self) -> int:

@@ -33,6 +33,7 @@ def refused(session, *args, **kwargs):
         ([0.0, 1.0], "input-type", ["'x0'", "list", "tensor"]),
         (None, "input-type", ["'x0'", "NoneType"]),
         ("text", "input-type", ["'x0'", "str"]),
+        (np.ma.masked_less(X, 2), "input-type", ["'x0'", "masked array", "filled"]),
         (1.5, "input-shape", ["'x0'"]),
     ],
 )
@@ -51,6 +52,13 @@ def test_counts_and_names(adder):
         assert "'nope'" in refused(session, X, nope=X).message
         assert "twice" in refused(session, X, x0=X).message
         assert "main(x0)" in refused(session).message
+
+
+def test_a_misspelt_name(adder):
+    with lemurc.load(adder) as session:
+        assert "'x_0', did you mean 'x0'?" in refused(session, x_0=X).message
+        assert "did you mean 'outputs'?" in refused(session, X, output="device").message
+        assert "did you mean" not in refused(session, X, elephant=X).message
 
 
 @pytest.fixture(scope="module")

@@ -141,13 +141,16 @@ def test_unknown_device(adder):
     assert caught.value.code == "unknown-device"
 
 
-def test_devices_can_be_numbered(lab, stage):
-    path = lab.write(
-        "two-cpus", {"a": stage(("input:0", "input:0"), ("v0",), ADD)}, [{"a": "cpu:0"}], ["v0"]
-    )
-    with lemurc.load(path, devices="cpu:3") as loaded:
-        assert loaded.devices == ("cpu:3",)
-        np.testing.assert_array_equal(loaded(X), 2 * X)
+def test_devices_can_be_numbered(two_plans, adder):
+    with lemurc.load(two_plans, devices="cpu:1") as loaded:
+        assert loaded.devices == ("cpu:1",)
+        np.testing.assert_array_equal(loaded(X), X)
+    with lemurc.load(two_plans, devices=["cpu:1", "cpu:0"]) as loaded:
+        assert loaded.devices == ("cpu:1", "cpu:0")
+    for path, name, there in ((adder, "cpu:7", "cpu:0"), (two_plans, "cpu:2", "cpu:0, cpu:1")):
+        with pytest.raises(DeviceError, match=f"no device {name} for .*, only {there}") as caught:
+            lemurc.load(path, devices=[name])
+        assert caught.value.code == "no-device"
 
 
 def test_plans_may_name_their_devices_freely(lab, stage):

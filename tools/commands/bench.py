@@ -27,6 +27,7 @@ MOST_STEPS = 12
     help="How long to time when --iterations is not given.",
 )
 @click.option("--per-device", is_flag=True, help="Measure each device alone too.")
+@flags.imports
 @flags.strict
 @flags.common
 def command(
@@ -38,6 +39,7 @@ def command(
     iterations: int | None,
     duration: float,
     per_device: bool,
+    imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -54,6 +56,7 @@ def command(
         duration=duration,
         per_device=per_device,
         strict=strict,
+        imports=imports,
     )
     if as_json:
         emit("bench", result)
@@ -68,6 +71,10 @@ def _print(result: BenchResult) -> None:
     for timing in result.timings:
         for line in _compared(timing):
             click.echo(line)
+        if timing.restarts:
+            click.echo(
+                f"the state was full {timing.restarts} times: the bench went on from its start"
+            )
     click.echo(f"inputs: {', '.join(result.shapes)} ({result.inputs_from})")
     threads = f"{result.threads} CPU worker threads"
     click.echo(f"on {result.processor}, {result.cores} cores, {threads}")

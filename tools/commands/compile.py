@@ -46,6 +46,11 @@ from lemurc.verification import Verdict
     help="Allowed error, relative to the largest value; is recorded.",
 )
 @click.option(
+    "--external-weights",
+    metavar="NAME",
+    help="Put the weights into a file of this name beside the artifact.",
+)
+@click.option(
     "--golden",
     type=click.Choice(["random", "example", "none"]),
     default="random",

@@ -35,6 +35,8 @@ def _lines(result: InspectResult) -> list[str]:
         f"targets: {', '.join(targets)}",
         f"sizes: {', '.join(sizes)}",
     ]
+    if result.imports:
+        lines.append(f"defined by: {', '.join(result.imports)}")
     for function in result.functions:
         lines += ["", *_function(function)]
     lines += ["", "stages, in order:", *columns([_stage(s) for s in result.stages], "  ")]
@@ -69,6 +71,8 @@ def _shape(spec: TensorSpec) -> str:
 def _stage(stage: StageSummary) -> Sequence[str]:
     ops = ", ".join(f"{kind} x{count}" for kind, count in sorted(stage.ops.items()))
     code = ", ".join(f"{name} {size(count)}" for name, count in stage.modules.items())
+    if stage.host:
+        code = "host (PyTorch)"
     moved = stage.cost.bytes_read + stage.cost.bytes_written
     return [
         stage.name,

@@ -15,6 +15,7 @@ from lemurc.tools.table import columns, duration
 @flags.devices
 @flags.entry_point
 @click.option("--output", metavar="FILE.npz", help="Write the outputs to this file.")
+@flags.imports
 @flags.strict
 @flags.common
 def command(
@@ -23,6 +24,7 @@ def command(
     devices: tuple[str, ...],
     function: str | None,
     output: str | None,
+    imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -40,6 +42,7 @@ def command(
         function=function,
         output=output,
         strict=strict,
+        imports=imports,
     )
     if as_json:
         emit("run", result)

@@ -12,8 +12,11 @@ from lemurc.tools.verify import NOT_RUN, Check
 @click.command("verify")
 @click.argument("artifact", type=click.Path())
 @flags.devices
+@flags.imports
 @flags.common
-def command(artifact: str, devices: tuple[str, ...], as_json: bool) -> None:
+def command(
+    artifact: str, devices: tuple[str, ...], imports: tuple[str, ...], as_json: bool
+) -> None:
     """Compare ARTIFACT with its golden outputs on the devices that are here.
 
     With several devices, all of them together come first, then each alone. A target
@@ -22,7 +25,7 @@ def command(artifact: str, devices: tuple[str, ...], as_json: bool) -> None:
     """
     import lemurc
 
-    result = lemurc.verify(artifact, devices=devices or None)
+    result = lemurc.verify(artifact, devices=devices or None, imports=imports)
     if as_json:
         emit("verify", result)
     else:
