@@ -4,6 +4,7 @@ Calls are timed one after another from NumPy inputs to NumPy outputs, so transfe
 The first calls are thrown away: they pay for page faults, clocks and driver set-up.
 """
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,11 +37,11 @@ class StepTiming:
 class Timing:
     """Seconds per call; `throughput` is calls per second over the whole measurement.
 
-    `restarts` counts how often the state was reset, since the model takes no further call from
-    where it had come to: a cache was full. The call after it brings the state to the devices.
     `predicted` is what the cost model expected of a call, and `steps` compares it with what
     each stage takes by itself; `mean_error` is the mean of the steps' relative errors. They
     are null where the artifact has no prediction.
+    `restarts` counts how often the state was reset, since the model takes no further call from
+    where it had come to: a cache was full. The call after it brings the state to the devices.
     """
 
     devices: tuple[str, ...]
@@ -51,10 +52,10 @@ class Timing:
     minimum: float
     maximum: float
     throughput: float
-    restarts: int = 0
     predicted: float | None = None
     steps: tuple[StepTiming, ...] = ()
     mean_error: float | None = None
+    restarts: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,13 @@ def bench(
             times = _time(runner, warmup, iterations, duration)
             steps = _steps(session, name, arrays, iterations, duration)
             predicted = session.plan.predicted.get(name)
-            return _timing(
-                tuple(names or ()),
-                session.placement_line(name),
-                times,
-                runner.restarts,
-                steps,
-                None if predicted is None else predicted.seconds,
+            timing = _timing(tuple(names or ()), session.placement_line(name), times)
+            return dataclasses.replace(
+                timing,
+                predicted=None if predicted is None else predicted.seconds,
+                steps=steps,
+                mean_error=_mean_error(steps),
+                restarts=runner.restarts,
             )
 
     timings = [measure(devices)]
@@ -180,14 +181,7 @@ def _mean_error(steps: Sequence[StepTiming]) -> float | None:
     return sum(errors) / len(errors) if errors else None
 
 
-def _timing(
-    devices: tuple[str, ...],
-    placement: str,
-    times: Sequence[float],
-    restarts: int,
-    steps: tuple[StepTiming, ...],
-    predicted: float | None,
-) -> Timing:
+def _timing(devices: tuple[str, ...], placement: str, times: Sequence[float]) -> Timing:
     return Timing(
         devices=devices,
         placement=placement,
@@ -197,10 +191,6 @@ def _timing(
         minimum=min(times),
         maximum=max(times),
         throughput=len(times) / sum(times),
-        restarts=restarts,
-        predicted=predicted,
-        steps=steps,
-        mean_error=_mean_error(steps),
     )
 
 

@@ -80,6 +80,7 @@ def build(
     modules = generate(inputs, response.stages, wanted, folder, options, remaining, notes)
     stages, check_stages = {}, {}
     for name, stage in response.stages.items():
+        common = (stage.inputs, stage.outputs, stage.cost, stage.ops)
         files = {
             (ir.target, ir.arch): module_file(ir, content)
             for ir in stage.ir
@@ -92,19 +93,9 @@ def build(
         )
         stored = tuple(files[key] for key in wanted if key in files)
         checked = tuple(f for f in files.values() if f.target == "cpu")
-        stages[name] = mf.Stage(
-            stage.inputs,
-            stage.outputs,
-            stage.cost,
-            stage.ops,
-            stored,
-            written=written,
-            owned=owned,
-            host=stage.host,
-            work=stage.work,
-            content=stage.content,
-        )
-        check_stages[name] = replace(stages[name], modules=checked)
+        whole = mf.Stage(*common, stored, written, owned, stage.host, stage.work, stage.content)
+        stages[name] = whole
+        check_stages[name] = replace(whole, modules=checked)
     failures = [result for result in modules.values() if not isinstance(result, bytes)]
     plans = _compiled_plans(response, stages, failures, options, notes)
     functions = {

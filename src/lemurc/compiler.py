@@ -283,12 +283,6 @@ def _lower(
     return exchange.read_response(folder)
 
 
-def _without_weights(written: manifest.Manifest, options: CompileOptions) -> list[str]:
-    if options.external_weights is None or written.weights:
-        return []
-    return [f"{options.external_weights} was not written: the model has no weights"]
-
-
 def _profile_operations(
     program: "Program",
     requests: tuple["TargetRequest", ...],
@@ -301,7 +295,9 @@ def _profile_operations(
     if refused := profiling.why_not(program):
         return [], [refused]
     found, notes = profiling.measurable(requests)
-    alone = dataclasses.replace(options, largest_stage=1, verify=False, pins=(), system=None)
+    alone = dataclasses.replace(
+        options, largest_stage=1, verify=False, pins=(), system=None, external_weights=None
+    )
     devices = []
     for here in found:
         own = folder / f"profile-{here.request.target.name}"
@@ -318,6 +314,12 @@ def _profile_operations(
         notes.append(f"{here.device}: timed {count} kinds and shapes of operation")
         devices.append(here)
     return devices, notes
+
+
+def _without_weights(written: manifest.Manifest, options: CompileOptions) -> list[str]:
+    if options.external_weights is None or written.weights:
+        return []
+    return [f"{options.external_weights} was not written: the model has no weights"]
 
 
 def _not_compiled(build: assembly.Build) -> list[Verdict]:

@@ -346,9 +346,8 @@ def _lower_stage(
             source.ops,
             (),
             source.work,
-            source.content,
-            source.lines,
-            source.host,
+            lines=source.lines,
+            host=source.host,
         )
     wanted = [arch for arch in request.archs if arch.target in targets or arch.always]
     stage = {arch: _lower_for(source, arch, request) for arch in wanted}

@@ -136,8 +136,8 @@ class Stage:
     counts operations by kind. `written` are positions of inputs whose memory the modules
     may write into: it must be of no use to anybody else. `owned` are outputs whose memory
     is that of no input but those, nor of another output. A stage with `host` has no modules.
-    `work` is what the cost model predicts its time from, `content` a hash of what it
-    computes, whatever it is called.
+    `work` is what the cost model predicts its time from, `content` a hash of what it computes,
+    whatever it is called.
     """
 
     inputs: tuple[str, ...]

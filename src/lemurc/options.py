@@ -17,12 +17,12 @@ class CompileOptions:
     `inputs`, `dynamic` and `pins` are in the spelling of the command line:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
+    `largest_stage` is the most operations a stage may hold: a model in small pieces can be
+    measured piece by piece. `profile` does that, and predicts times by what it finds.
     `external_weights` names a file for the weights, beside the artifact, that artifacts of the
     same weights may share.
     With `allow_host_ops` PyTorch runs, on the CPU, the operators that nothing compiles;
     `imports` names the Python modules that define the user's own ones.
-    `largest_stage` is the most operations a stage may hold: a model in small pieces can be
-    measured piece by piece. `profile` does that, and predicts times by what it finds.
     `max_rss` is in bytes, `budget_s` in seconds of wall time for the whole compilation.
     """
 

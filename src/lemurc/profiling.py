@@ -168,7 +168,9 @@ def _times(device: str | None, path: Path, program: "Program") -> list[tuple[Sta
         for name in program.functions:
             arrays = _inputs(session, name, program)
             for measured in session.step_times(name, arrays):
-                found.append((session.manifest.stages[measured.step.stage], measured))
+                stage = session.manifest.stages[measured.step.stage]
+                if stage.host is None:
+                    found.append((stage, measured))
     return found
 
 

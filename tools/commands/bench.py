@@ -69,12 +69,12 @@ def _print(result: BenchResult) -> None:
     for line in columns([header, *(_row(timing) for timing in result.timings)]):
         click.echo(line)
     for timing in result.timings:
+        for line in _compared(timing):
+            click.echo(line)
         if timing.restarts:
             click.echo(
                 f"the state was full {timing.restarts} times: the bench went on from its start"
             )
-        for line in _compared(timing):
-            click.echo(line)
     click.echo(f"inputs: {', '.join(result.shapes)} ({result.inputs_from})")
     threads = f"{result.threads} CPU worker threads"
     click.echo(f"on {result.processor}, {result.cores} cores, {threads}")
