@@ -51,8 +51,15 @@ def _is_computation(operation: ir.Operation) -> bool:
     return all(is_tensor(result) for result in operation.results)
 
 
+def operator_of(operation: ir.Operation) -> ir.Operation:
+    """The operation itself; of one that unpacks a list of tensors, the one that makes the list."""
+    made = defining(operation.operands[0]) if operation.name == "torch.prim.ListUnpack" else None
+    return operation if made is None else made
+
+
 def operator_name(operation: ir.Operation) -> str:
     """`aten.index.Tensor`, `my_library.scale`: PyTorch's name, of operators in no registry too."""
+    operation = operator_of(operation)
     if operation.name == "torch.operator":
         return str(operation.attributes["name"].value).removeprefix("torch.")
     return str(operation.name).removeprefix("torch.")
@@ -65,12 +72,20 @@ def _key(operation: ir.Operation) -> str:
 
 
 def _operand_key(value: ir.Value) -> str:
-    operation = defining(value)
-    if operation is None or not is_constant_operation(operation):
+    operation = _made_along(value)
+    if operation is None:
         return str(value.type)
     inner = ",".join(_operand_key(item) for item in operation.operands)
     spelled = str(operation.attributes["value"]) if "value" in operation.attributes else ""
-    return f"{operation.name}:{spelled}[{inner}]"
+    return f"{operator_name(operation)}:{spelled}[{inner}]"
+
+
+def _made_along(value: ir.Value) -> ir.Operation | None:
+    """What makes a constant or a list, which is tried together with its reader."""
+    operation = defining(value)
+    if operation is None or is_constant_operation(operation):
+        return operation
+    return operation if str(value.type) == "!torch.list<vtensor>" else None
 
 
 def _lowers_alone(operation: ir.Operation) -> bool:
@@ -107,8 +122,8 @@ def lowers(module: ir.Operation) -> bool:
 
 
 def _collect(value: ir.Value, inputs: dict[ir.Value, None]) -> None:
-    operation = defining(value)
-    if operation is None or not is_constant_operation(operation):
+    operation = _made_along(value)
+    if operation is None:
         inputs[value] = None
         return
     for operand in operation.operands:

@@ -20,9 +20,16 @@ from torch_mlir.dialects import func
 
 from lemurc.passes.base import Pass
 from lemurc.passes.host_calls import ATTRIBUTE, attribute
-from lemurc.passes.lone_lowering import has_hazard, lowers, operator_name, unlowered
+from lemurc.passes.lone_lowering import (
+    has_hazard,
+    lowers,
+    operator_name,
+    operator_of,
+    unlowered,
+)
 from lemurc.passes.torch_constants import constant, defining, dtype, is_tensor
 from lemurc.passes.unsupported import refusal
+from lemurc.passes.unused import is_used
 
 DTYPES = {
     "f64": "float64",
@@ -96,7 +103,7 @@ def _plan(operation: ir.Operation, refused: dict[str, str]) -> _Plan:
     if operation.parent.operation.name != "func.func":
         raise _Unfit("it stands in a loop or a branch")
     plan = _Plan([], [], [], [_numpy_name(result) for result in operation.results])
-    plan.arguments = [_argument(value, plan) for value in operation.operands]
+    plan.arguments = [_argument(value, plan) for value in operator_of(operation).operands]
     return plan
 
 
@@ -158,7 +165,11 @@ def _outline(module: ir.Operation, operation: ir.Operation, plan: _Plan) -> None
         call = func.CallOp(declared, operands).operation
     for old, new in zip(operation.results, call.results, strict=True):
         old.replace_all_uses_with(new)
+    maker = operator_of(operation)
+    unpacks = maker != operation
     operation.erase()
+    if unpacks and not is_used(maker):
+        maker.erase()
 
 
 def _fresh(module: ir.Operation) -> str:

@@ -52,3 +52,24 @@ func.func @lowers(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {
   %0 = torch.aten.gelu %x, %none : !torch.vtensor<[2],f32>, !torch.str -> !torch.vtensor<[2],f32>
   return %0 : !torch.vtensor<[2],f32>
 }
+
+// -----
+
+// A list of results is unpacked by the call; one that lowers stays.
+// CHECK-LABEL: func.func @lists
+// CHECK:         [[R:%.+]]:2 = call @host_0(%arg0)
+// CHECK-NOT:     torch.my.parts
+// CHECK:         torch.aten.split.Tensor
+// CHECK:         torch.prim.ListUnpack
+// CHECK:         lemur.host = {arguments = [{tensor = 0 : i64}], inputs = ["float32"], op = "my::parts", results = ["float32", "float32"]}
+// LINALG-LABEL: func.func @lists
+// LINALG:         call @host_0
+func.func @lists(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[2],f32> {
+  %two = torch.constant.int 2
+  %zero = torch.constant.int 0
+  %l = torch.operator "torch.my.parts"(%x) : (!torch.vtensor<[4],f32>) -> !torch.list<vtensor>
+  %0:2 = torch.prim.ListUnpack %l : !torch.list<vtensor> -> !torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>
+  %m = torch.aten.split.Tensor %0#1, %two, %zero : !torch.vtensor<[4],f32>, !torch.int, !torch.int -> !torch.list<vtensor>
+  %1:2 = torch.prim.ListUnpack %m : !torch.list<vtensor> -> !torch.vtensor<[2],f32>, !torch.vtensor<[2],f32>
+  return %1#1 : !torch.vtensor<[2],f32>
+}

@@ -75,6 +75,10 @@ def picky(x):
         raise ValueError("too long")
     return x + 1
 
+@op("(Tensor x) -> Tensor[]", lambda x: [torch.empty_like(x), torch.empty_like(x)])
+def parts(x):
+    return [x + 1, x * 2]
+
 @op("(Tensor(a!) x) -> Tensor", mutates=("x",))
 def bump(x):
     x += 1
@@ -276,6 +280,16 @@ def test_another_result_than_the_meta_function_says(ops: Any) -> None:
     assert isinstance(error, VerificationError)
     assert "result 0 of lemurc_test::liar is float64[3]" in error.message
     assert "float32[3]" in error.message
+
+
+def test_a_list_of_results(check: Check, ops: Any) -> None:
+    class Parts(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            first, second = ops.parts(x.exp())
+            head, tail = first.split(2)
+            return head * tail + second.sum()
+
+    check(Parts(), (torch.ones(4),), targets="cpu:host", allow_host_ops=True)
 
 
 def test_an_exception_of_the_operator(tmp_path: Path, ops: Any) -> None:
