@@ -170,3 +170,34 @@ def test_every_pass_is_idempotent(steps: str, parse) -> None:
 def test_another_program_has_another_meaning(parse, meaning) -> None:
     text = _module("residual", ("a",) * SIZE)
     assert meaning(parse(text)) != meaning(parse(text.replace("ins(%v0, %v1", "ins(%v1, %v0")))
+
+
+ALONE = """
+module attributes {{lemur.system = {{
+    devices = [{{name = "gpu", target = "vulkan", call = 1.0e-3, launch = 0.0}}],
+    links = [{{src = "host memory", dst = "gpu", latency = 2.0e-2,
+              bandwidth = {{"1" = 8.0, "16" = 16.0}}}}]}}}} {{
+func.func @main(%x: tensor<{n}xf32> {{lemur.input = 0 : i64}}) -> tensor<{n}xf32> {{
+  %e = tensor.empty() : tensor<{n}xf32>
+  %0 = linalg.exp {{lemur.device = "gpu"}} ins(%x : tensor<{n}xf32>) outs(%e : tensor<{n}xf32>) -> tensor<{n}xf32>
+  return %0 : tensor<{n}xf32>
+}}
+}}"""
+
+
+@pytest.mark.parametrize(("n", "transfer"), [(2, 2e-2 + 8 / 8), (8, 2e-2 + 32 / 16)])
+def test_a_gpu_alone_pays_for_inputs_and_results(n: int, transfer: float, parse) -> None:
+    module = parse(ALONE.format(n=n))
+    run_pipeline(module, pipeline(STEPS))
+    found = predict(module)["main"]
+    assert (found.crossings, found.transfer_bytes) == (2, 2 * 4 * n)
+    assert found.seconds_by_step == pytest.approx((1e-3,), rel=1e-2)
+    assert found.seconds == pytest.approx(1e-3 + 2 * transfer, rel=1e-3)
+
+
+def test_a_stage_that_was_measured_is_predicted_to_take_that(parse) -> None:
+    module = parse(ALONE.format(n=2))
+    run_pipeline(module, pipeline(STEPS))
+    found = predict(module, lambda stage: 7.0)["main"]
+    assert found.seconds_by_step == (7.0,)
+    assert found.seconds_by_device == {"gpu": 7.0}
