@@ -23,11 +23,17 @@ _VIEWS = (
 
 
 def part_reductions(operations: Iterable[Any]) -> None:
-    """Put a barrier behind every reduction whose result is not what its dispatch writes."""
+    """Put barriers behind reductions whose result is not what their dispatch writes.
+
+    And behind a widening that several operations read: IREE repeats it in the dispatch of each,
+    in shared memory too.
+    """
     from iree.compiler import ir
 
     first: dict[Any, None] = {}
     for operation in operations:
+        if _is_shared_widening(operation):
+            first[operation] = None
         if not operation.name.startswith("linalg."):
             continue
         seen: set[Any] = set()
@@ -71,3 +77,10 @@ def _reduces(operation: Any) -> bool:
 def _converts(operation: Any, reduction: Any) -> bool:
     held = {str(result.type.element_type) for result in reduction.results}
     return not {str(result.type.element_type) for result in operation.results} <= held
+
+
+def _is_shared_widening(operation: Any) -> bool:
+    if operation.name != "linalg.generic" or len(list(operation.results[0].uses)) < 2:
+        return False
+    body = [op.operation.name for op in operation.regions[0].blocks[0].operations]
+    return len(body) == 2 and body[0] in ("arith.extf", "arith.extsi", "arith.extui")
