@@ -95,6 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("families", nargs="*", default=list(FAMILIES))
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--rounds", type=int, default=1, help="times to profile each size")
     parser.add_argument("--calls", type=int, default=60)
     parser.add_argument("--limit", type=float, default=10.0, help="seconds for each model")
     parser.add_argument("--json", metavar="FILE")
@@ -113,8 +114,8 @@ def main() -> None:
         (own / "stages").symlink_to(stages)
         os.environ["LEMURC_CACHE_DIR"] = str(own)
         for name in options.families:
-            profile(FAMILIES[name], Path(folder))
-        for name in options.families:
+            for _ in range(options.rounds):
+                profile(FAMILIES[name], Path(folder))
             for row in score(name, FAMILIES[name], Path(folder), options.calls, options.limit):
                 rows.append(row)
                 print(line(row), flush=True)

@@ -1,7 +1,7 @@
 """How long work takes on a device, from figures of the device; docs/cost-model.md explains.
 
     t(operation) = slowdown * (correction * max(flops / (peak * fill), bytes / bandwidth) + launch)
-    t(stage)     = slowdown * call + sum of t(operation)
+    t(stage)     = slowdown * call + together^(1 - 1/n) * sum of t(operation), n operations
 
 Plain data in and out: passes place by it, `bench` and the benchmarks check it.
 """
@@ -62,14 +62,17 @@ class Figures:
 
 def stage_seconds(work: Iterable[Workload], figures: Figures) -> float:
     """One execution of a stage."""
-    operations = sum(item.count * seconds(item, figures) for item in work)
-    return figures.slowdown * figures.call + operations
+    items = list(work)
+    count = sum(item.count for item in items)
+    operations = sum(item.count * seconds(item, figures) for item in items)
+    gain = figures.together ** (1 - 1 / count) if count else 1.0
+    return figures.slowdown * figures.call + gain * operations
 
 
 def seconds(work: Workload, figures: Figures) -> float:
-    """One execution of an operation inside a stage."""
+    """One execution of an operation by itself, without the call."""
     alone = correction(work, figures) * roofline(work, figures) + figures.launch
-    return figures.slowdown * alone * (figures.together if figures.samples else 1.0)
+    return figures.slowdown * alone
 
 
 def roofline(work: Workload, figures: Figures) -> float:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from lemurc.cost_model import Sample
@@ -38,20 +39,25 @@ class DeviceKey:
 
 @dataclass(frozen=True)
 class Profile:
-    """`call` is what a stage costs besides its operations, None before it was measured, and
-    `together` what a stage of many operations takes of the sum of them."""
+    """`call` is what a stage costs besides its operations, None before it was measured.
+
+    `gains` says, by the content of stages of several operations, what the stage takes of the
+    sum of them.
+    """
 
     device: DeviceKey
     compiler: str
     stages: dict[str, float] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     call: float | None = None
-    together: float = 1.0
+    gains: dict[str, float] = field(default_factory=dict)
 
     def figures(self) -> dict[str, Any]:
         """The part that the attribute `lemur.system` takes."""
         rows = [list(dataclasses.astuple(sample)) for sample in self.samples]
-        known: dict[str, Any] = {"samples": rows, "together": self.together}
+        # Being together saves work; what says otherwise was disturbed.
+        together = min(1.0, median(self.gains.values())) if self.gains else 1.0
+        known: dict[str, Any] = {"samples": rows, "together": together}
         return known if self.call is None else known | {"call": self.call}
 
 
@@ -72,7 +78,7 @@ def add(
     stages: Mapping[str, float] | None = None,
     samples: Mapping[Workload, float] | None = None,
     call: float | None = None,
-    together: float | None = None,
+    gains: Mapping[str, float] | None = None,
 ) -> Profile:
     """Join new measurements with those there are and write the file whole."""
     old = read(device.target, device.description, device.threads)
@@ -87,7 +93,7 @@ def add(
             for work, seconds in _joined(times, samples or {}, MOST_SAMPLES).items()
         ),
         call=min((c for c in (old.call, call) if c is not None), default=None),
-        together=old.together if together is None else together,
+        gains=_joined(old.gains, gains or {}, MOST_STAGES),
     )
     _write(_path(device), profile)
     return profile

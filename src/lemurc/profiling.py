@@ -5,11 +5,10 @@ compiled for the devices that are here, measured and thrown away. The cost model
 it learns to other sizes (docs/cost-model.md), and plans made later use it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -119,7 +118,7 @@ def notes_on(profiled: dict[str, Profile]) -> list[str]:
 
 def measure_operations(here: Here, path: Path, program: "Program") -> int:
     """Time the artifact at `path`, of one operation to a stage; how many differ."""
-    times = [(stage, measured.minimum) for stage, measured in _times(here.device, path, program)]
+    times = [(stage, measured.minimum) for stage, measured in _times([here.device], path, program)]
     call = min((taken for _, taken in times), default=None)
     alone: dict[Workload, float] = {}
     for stage, taken in times:
@@ -132,39 +131,41 @@ def measure_operations(here: Here, path: Path, program: "Program") -> int:
 
 def measure_stages(devices: Sequence[Here], path: Path, program: "Program") -> None:
     """Time the stages of the artifact at `path`, and what operations gain by being together."""
-    times = _times(None, path, program)
+    times = _times([here.request.target.name for here in devices], path, program)
     for here in devices:
         target = here.request.target.name
-        mine = [(stage, m) for stage, m in times if m.device.partition(":")[0] == target]
+        mine = {
+            stage.content: (stage, measured.minimum)
+            for stage, measured in times
+            if measured.device.partition(":")[0] == target and stage.content
+        }
         profile = profiles.read(target, here.key.description, here.key.threads)
+        gains = {} if profile is None else _gains(profile, mine)
         profiles.add(
-            here.key,
-            stages={stage.content: measured.minimum for stage, measured in mine if stage.content},
-            together=_together(profile, mine) if profile is not None else None,
+            here.key, stages={content: taken for content, (_, taken) in mine.items()}, gains=gains
         )
 
 
-def _together(profile: Profile, times: Iterable[tuple[Stage, "StepTimes"]]) -> float | None:
-    """The median over stages of several operations of measured to summed time, to the power
-    that the cost model takes it to."""
+def _gains(profile: Profile, times: Mapping[str, tuple[Stage, float]]) -> dict[str, float]:
+    """Measured to summed time of each stage of several operations, to the power that the
+    cost model takes it to."""
     known = Figures(samples=profile.samples, call=profile.call or 0.0)
-    gains = []
-    for stage, measured in times:
+    found = {}
+    for content, (stage, taken) in times.items():
         count = sum(work.count for work in stage.work)
         if count > 1:
             added = sum(work.count * seconds(work, known) for work in stage.work)
-            ratio = max(measured.minimum - known.call, _SHORTEST) / added
-            gains.append(log(ratio) / (1 - 1 / count))
-    return exp(median(gains)) if gains else None
+            ratio = max(taken - known.call, _SHORTEST) / added
+            found[content] = exp(log(ratio) / (1 - 1 / count))
+    return found
 
 
-def _times(device: str | None, path: Path, program: "Program") -> list[tuple[Stage, "StepTimes"]]:
-    """Every step of every entry point, on `device` or as the artifact would have it."""
+def _times(devices: list[str], path: Path, program: "Program") -> list[tuple[Stage, "StepTimes"]]:
+    """Every compiled step of every entry point, on some of `devices`."""
     from lemurc.runtime.session import load
 
     found: list[tuple[Stage, StepTimes]] = []
-    wanted = None if device is None else [device]
-    with load(path, devices=wanted, check_weights=False) as session:
+    with load(path, devices=devices, check_weights=False) as session:
         for name in program.functions:
             arrays = _inputs(session, name, program)
             for measured in session.step_times(name, arrays):

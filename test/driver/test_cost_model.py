@@ -44,6 +44,14 @@ def test_a_stage_adds_up_and_pays_one_call() -> None:
     assert stage_seconds(work, DEVICE) == pytest.approx(expected)
 
 
+def test_operations_together_take_less_than_one_by_one() -> None:
+    known = replace(DEVICE, together=0.5)
+    assert stage_seconds([PRODUCT], known) == pytest.approx(stage_seconds([PRODUCT], DEVICE))
+    four = [replace(PRODUCT, count=4)]
+    saved = (stage_seconds(four, known) - 1e-2) / (stage_seconds(four, DEVICE) - 1e-2)
+    assert saved == pytest.approx(0.5**0.75)
+
+
 def test_a_slowed_device_takes_that_many_times_as_long() -> None:
     slow = replace(DEVICE, slowdown=4.0)
     assert stage_seconds([PRODUCT], slow) == pytest.approx(4 * stage_seconds([PRODUCT], DEVICE))

@@ -105,12 +105,13 @@ WORK = Workload("linear", "f32", 100, 10, 10, (5, 5, 2))
 
 def test_the_least_of_several_measurements_is_kept() -> None:
     profiles.add(KEY, stages={"a": 2.0, "b": 1.0}, samples={WORK: 3.0}, call=0.5)
-    profiles.add(KEY, stages={"a": 1.5, "c": 9.0}, samples={WORK: 4.0}, together=0.8)
+    profiles.add(KEY, stages={"a": 1.5, "c": 9.0}, samples={WORK: 4.0}, gains={"a": 0.8})
     kept = profiles.read("cpu", "a test", 3)
     assert kept is not None
     assert kept.stages == {"a": 1.5, "b": 1.0, "c": 9.0}
     assert [sample.seconds for sample in kept.samples] == [3.0]
-    assert (kept.call, kept.together) == (0.5, 0.8)
+    assert (kept.call, kept.gains) == (0.5, {"a": 0.8})
+    assert kept.figures()["together"] == 0.8
 
 
 def test_threads_and_devices_are_kept_apart() -> None:
