@@ -23,6 +23,7 @@ from lemurc.runtime.operations import (
     Recall,
 )
 from lemurc.runtime.program import Program
+from lemurc.runtime.simulation import Simulation
 
 Executors = dict[tuple[str, str], StageExecutor | HostExecutor]
 """By stage and the plan's name of a device."""
@@ -34,9 +35,13 @@ def compile_program(
     steps: Sequence[Step],
     devices: dict[str, OpenDevice],
     executors: Executors,
+    simulation: Simulation | None = None,
 ) -> Program:
-    """Lay out the operations of `steps`; `devices` maps the plan's names to open ones."""
-    return _Layout(artifact, function, steps, devices, executors).program()
+    """Lay out the operations of `steps`; `devices` maps the plan's names to open ones, which
+    may be those of a `simulation`."""
+    program = _Layout(artifact, function, steps, devices, executors).program()
+    program.simulation = simulation
+    return program
 
 
 class _Layout:

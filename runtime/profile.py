@@ -81,7 +81,7 @@ class _Timer:
     def issue(self, operation: Operation, call: Call) -> None:
         before = ThreadTimes.now() if isinstance(operation, (Invoke, InvokeHost)) else None
         start = time.perf_counter()
-        operation.issue(call)
+        call.issue(operation)
         call.wait()
         if before is not None:
             self.wall.append(time.perf_counter() - start)

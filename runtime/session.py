@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +29,14 @@ from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.input_updates import write_back
 from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import compile_program
-from lemurc.runtime.placement import Choice, LemurcWarning, Placement, choose
+from lemurc.runtime.placement import Choice, LemurcWarning, Placement, SimulatedDevice, choose
 from lemurc.runtime.program import Issue, Program
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
+from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
+from lemurc.system_file import SystemDescription, read_system
 from lemurc.user_modules import import_modules
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ def load(
     strict: bool = False,
     check_weights: bool = True,
     imports: Sequence[str] = (),
+    simulate: str | os.PathLike[str] | SystemDescription | None = None,
 ) -> "Session":
     """Open the artifact at `path` and load it on the devices that are here.
 
@@ -56,9 +60,14 @@ def load(
     run the next one does, with a LemurcWarning; `strict` makes that a DeviceError.
     `check_weights=False` skips the hash of the weights. `imports` are Python modules to import
     first: those that define the operators which the artifact leaves to PyTorch.
+    `simulate` is a system.json, or what it says: the devices are then those it describes,
+    simulated by this processor (docs/simulation.md).
     """
     import_modules([imports] if isinstance(imports, str) else imports)
-    return Session(Artifact.open(path, check_weights=check_weights), devices, strict)
+    if isinstance(simulate, (str, os.PathLike)):
+        simulate = read_system(Path(simulate))
+    artifact = Artifact.open(path, check_weights=check_weights)
+    return Session(artifact, devices, strict, simulate)
 
 
 class EntryPoint:
@@ -77,12 +86,17 @@ class Session:
     those of a model with state run one after the other."""
 
     def __init__(
-        self, artifact: Artifact, devices: Sequence[str] | None = None, strict: bool = False
+        self,
+        artifact: Artifact,
+        devices: Sequence[str] | None = None,
+        strict: bool = False,
+        simulate: SystemDescription | None = None,
     ) -> None:
         self.artifact = artifact
         self.manifest = artifact.manifest
         self._wanted = [devices] if isinstance(devices, str) else devices
         self._strict = strict
+        self._simulate = simulate
         self._failed: frozenset[str] = frozenset()
         self._signatures = {
             name: Signature(name, function) for name, function in self.manifest.functions.items()
@@ -256,28 +270,41 @@ class Session:
             for name in self.manifest.functions
         }
 
+    @property
+    def simulated(self) -> tuple[SimulatedDevice, ...]:
+        """The devices that are simulated, with the memory they needed so far; mostly none."""
+        return self._simulation.report() if self._simulation is not None else ()
+
     def placement_line(self, function: str | None = None) -> str:
-        """One line of `placement`: `cuda:0 391/412 ops, 96% of predicted time; ...`."""
+        """One line of `placement`: `cuda:0 391/412 ops, 96% of predicted time; ...`.
+
+        It ends with what is simulated, if anything is.
+        """
         name = function or ("main" if "main" in self.manifest.functions else self.functions[0])
-        return self.placement[name].line()
+        line = self.placement[name].line()
+        return line if self._simulation is None else f"{line}; {self._simulation.line()}"
 
     # Loading
 
     def _settle(self) -> None:
         """Load the best plan that works here, passing over devices that fail."""
         while True:
-            self._choice = choose(self.manifest, self._wanted, self._failed)
+            self._simulation = Simulation(self._simulate) if self._simulate is not None else None
+            self._choice = (
+                choose(self.manifest, self._wanted, self._failed)
+                if self._simulation is None
+                else self._simulation.choose(self.manifest, self._wanted, self._failed)
+            )
             self._tell(self._choice)
             opened: OpenDevice | None = None
             try:
                 self._devices = {}
                 for device in self._choice.plan.devices:
-                    opened = open_device(
-                        self._choice.bound[device.name],
-                        synchronous=is_tiny(self.manifest, self._choice.plan),
-                    )
+                    opened = self._open(self._choice.bound[device.name])
                     self._devices[device.name] = opened
                 self._executors = load_stages(self.artifact, self._choice.plan, self._devices)
+                if self._simulation is not None:
+                    self._simulation.loaded(self._executors.values())
                 break
             except DeviceError as error:
                 name = error.where if error.where in self._choice.bound.values() else ""
@@ -288,10 +315,15 @@ class Session:
         self._programs: dict[str, Program] = {
             name: compile_program(
                 self.artifact, function, self._choice.plan.steps[name], self._devices,
-                self._executors,
+                self._executors, self._simulation,
             )
             for name, function in self.manifest.functions.items()
         }  # fmt: skip
+
+    def _open(self, name: str) -> OpenDevice:
+        if self._simulation is not None:
+            return self._simulation.open(name)
+        return open_device(name, synchronous=is_tiny(self.manifest, self._choice.plan))
 
     def _abandon(self, programs: dict[str, Program], error: DeviceError) -> None:
         """Go on without the device that failed in a call, or raise `error`."""

@@ -15,6 +15,8 @@ import numpy as np
 
 from lemurc.errors import InputError
 from lemurc.runtime.machine import available_cores, processor_name, worker_threads
+from lemurc.runtime.placement import SimulatedDevice
+from lemurc.system_file import SystemDescription, read_system
 from lemurc.tools.call import call, choose_function, choose_inputs
 
 
@@ -42,6 +44,7 @@ class Timing:
     are null where the artifact has no prediction.
     `restarts` counts how often the state was reset, since the model takes no further call from
     where it had come to: a cache was full. The call after it brings the state to the devices.
+    `simulated` are the devices that were none, and the memory they needed.
     """
 
     devices: tuple[str, ...]
@@ -56,11 +59,13 @@ class Timing:
     steps: tuple[StepTiming, ...] = ()
     mean_error: float | None = None
     restarts: int = 0
+    simulated: tuple[SimulatedDevice, ...] = ()
 
 
 @dataclass(frozen=True)
 class BenchResult:
-    """`threads` are the CPU workers the runtime started; a tiny graph runs without any."""
+    """`threads` are the CPU workers the runtime started; a tiny graph runs without any. A
+    simulated device has one."""
 
     function: str
     inputs_from: str
@@ -83,11 +88,12 @@ def bench(
     per_device: bool = False,
     strict: bool = False,
     imports: Sequence[str] = (),
+    simulate: str | Path | SystemDescription | None = None,
 ) -> BenchResult:
     """Time `function` of `path`: `iterations` calls, or as many as fit into `duration`.
 
     `per_device` measures each of the devices alone, after all of them together. `imports`
-    are those of `lemurc.load`.
+    and `simulate` are those of `lemurc.load`.
     """
     from lemurc.runtime.artifact import Artifact
     from lemurc.runtime.placement import targets_of
@@ -101,7 +107,9 @@ def bench(
     def measure(names: Sequence[str] | None) -> Timing:
         import lemurc
 
-        with lemurc.load(path, devices=names, strict=strict, imports=imports) as session:
+        with lemurc.load(
+            path, devices=names, strict=strict, imports=imports, simulate=simulate
+        ) as session:
             runner = _Runner(session, name, arrays)
             times = _time(runner, warmup, iterations, duration)
             steps = _steps(session, name, arrays, iterations, duration)
@@ -113,18 +121,22 @@ def bench(
                 steps=steps,
                 mean_error=_mean_error(steps),
                 restarts=runner.restarts,
+                simulated=session.simulated,
             )
 
+    if isinstance(simulate, (str, Path)):
+        simulate = read_system(simulate)
     timings = [measure(devices)]
     if per_device:
-        timings += [measure([device]) for device in devices or _present(targets)]
+        here = _present(targets) if simulate is None else [d.name for d in simulate.devices]
+        timings += [measure([device]) for device in devices or here]
     return BenchResult(
         function=name,
         inputs_from=source,
         shapes=tuple(f"{a.dtype}{list(a.shape)}" for a in arrays),
         processor=processor_name(),
         cores=available_cores(),
-        threads=worker_threads(),
+        threads=max((len(t.simulated) for t in timings), default=0) or worker_threads(),
         timings=tuple(timings),
     )
 

@@ -26,6 +26,10 @@ from typing import Any
 from lemurc.errors import UsageError
 
 SCHEMA = "system.v1"
+UNKNOWN_LATENCY = 5.0e-5
+UNKNOWN_RATE = 4.0e9
+"""Of a link that nobody described: a slow one."""
+
 Rates = dict[str, float]
 """Per second, by element type ("f32") or by size in bytes ("65536")."""
 
@@ -135,6 +139,23 @@ def system_from(document: Any, where: str) -> SystemDescription:
                     for k, device in enumerate(system.devices))  # fmt: skip
     _check(devices, system.links, where)
     return dataclasses.replace(system, devices=devices)
+
+
+def transfer_seconds(system: SystemDescription, src: str, dst: str, size: int) -> float:
+    """How long `size` bytes take from one device to another, by the link or that of the way
+    back; at the rate of the largest described size up to `size`."""
+    ways = [
+        link
+        for ends in ((src, dst), (dst, src))
+        for link in system.links
+        if (link.src, link.dst) == ends
+    ]
+    if not ways:
+        return UNKNOWN_LATENCY + size / UNKNOWN_RATE
+    rates = {int(known): rate for known, rate in ways[0].bandwidth.items()}
+    below = [known for known in rates if known <= size]
+    rate = rates[max(below) if below else min(rates)] if rates else UNKNOWN_RATE
+    return ways[0].latency + size / rate
 
 
 def write_system(path: str | Path, system: SystemDescription) -> None:

@@ -15,6 +15,7 @@ MOST_STEPS = 12
 @click.argument("artifact", type=click.Path())
 @flags.inputs
 @flags.devices
+@flags.simulate
 @flags.entry_point
 @click.option("--warmup", type=click.IntRange(min=0), default=5, show_default=True)
 @click.option("--iterations", type=click.IntRange(min=1), help="Calls to time.")
@@ -34,6 +35,7 @@ def command(
     artifact: str,
     inputs: tuple[str, ...],
     devices: tuple[str, ...],
+    simulate: str | None,
     function: str | None,
     warmup: int,
     iterations: int | None,
@@ -50,6 +52,7 @@ def command(
         artifact,
         inputs=inputs,
         devices=devices or None,
+        simulate=simulate,
         function=function,
         warmup=warmup,
         iterations=iterations,
