@@ -73,20 +73,6 @@ class Placement:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True)
-class SimulatedDevice:
-    """What a simulated device did so far; `peak_bytes` are weights and the most live at once.
-
-    `times_slower` is relative to one thread of this processor.
-    """
-
-    device: str
-    times_slower: float
-    memory: int | None
-    weight_bytes: int
-    peak_bytes: int
-
-
 def choose(
     manifest: Manifest,
     wanted: Sequence[str] | None,

@@ -29,14 +29,14 @@ from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.input_updates import write_back
 from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import compile_program
-from lemurc.runtime.placement import Choice, LemurcWarning, Placement, SimulatedDevice, choose
+from lemurc.runtime.placement import Choice, LemurcWarning, Placement, choose
 from lemurc.runtime.program import Issue, Program
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
-from lemurc.system_file import SystemDescription, read_system
+from lemurc.system_file import SimulatedDevice, SystemDescription, read_system
 from lemurc.user_modules import import_modules
 
 if TYPE_CHECKING:

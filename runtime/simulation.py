@@ -23,9 +23,14 @@ from lemurc.runtime.devices import HOST_TARGETS, OpenDevice, own_device
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.machine import available_cores
-from lemurc.runtime.placement import Choice, SimulatedDevice, modules_for
+from lemurc.runtime.placement import Choice, modules_for
 from lemurc.runtime.work_queue import Worker
-from lemurc.system_file import DeviceDescription, SystemDescription, transfer_seconds
+from lemurc.system_file import (
+    DeviceDescription,
+    SimulatedDevice,
+    SystemDescription,
+    transfer_seconds,
+)
 
 
 class Simulation:

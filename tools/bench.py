@@ -15,8 +15,7 @@ import numpy as np
 
 from lemurc.errors import InputError
 from lemurc.runtime.machine import available_cores, processor_name, worker_threads
-from lemurc.runtime.placement import SimulatedDevice
-from lemurc.system_file import SystemDescription, read_system
+from lemurc.system_file import SimulatedDevice, SystemDescription, read_system
 from lemurc.tools.call import call, choose_function, choose_inputs
 
 

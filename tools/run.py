@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.runtime.placement import SimulatedDevice
-from lemurc.system_file import SystemDescription
+from lemurc.system_file import SimulatedDevice, SystemDescription
 from lemurc.tools.call import Array, call, choose_function, choose_inputs, compare_outputs
 from lemurc.verification import Comparison
 

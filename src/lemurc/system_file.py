@@ -113,6 +113,20 @@ class KnownDevice:
     sources: dict[str, str]
 
 
+@dataclass(frozen=True)
+class SimulatedDevice:
+    """What a simulated device did so far; `peak_bytes` are weights and the most live at once.
+
+    `times_slower` is relative to one thread of this processor.
+    """
+
+    device: str
+    times_slower: float
+    memory: int | None
+    weight_bytes: int
+    peak_bytes: int
+
+
 def read_system(path: str | Path) -> SystemDescription:
     """Read and check `path`; UsageError (`bad-system`) names the field that is wrong."""
     where = str(path)
