@@ -84,6 +84,19 @@ class Program:
         State is replaced when all went well. `issue` issues each operation: who measures
         does more than that.
         """
+        with turns(self.devices):
+            call = self.begin(arrays, state, on_device, issue)
+            call.wait()
+        return self.finish(call, on_device)
+
+    def begin(
+        self,
+        arrays: Sequence[Any],
+        state: State | None,
+        on_device: bool,
+        issue: Issue = issue_plainly,
+    ) -> Call:
+        """Queue the work of one call."""
         with self._lock:
             work = self._idle.pop() if self._idle else None
         if work is None:
@@ -92,20 +105,22 @@ class Program:
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
         if self.simulation is not None:
             call.issuer = SimulatedCall(self.simulation, self, on_device)
-        with turns(self.devices):
-            self._issue(call, on_device, issue)
-            call.wait()
+        self._issue(call, on_device, issue)
+        return call
+
+    def finish(self, call: Call, on_device: bool) -> tuple[list[Any], dict[int, Any]]:
+        """What `run` returns, of a call that was waited for."""
         if self.function.checks:
             self._raise_failed_checks(call)
         guarded = list(call.borrowed)
         results = [self._value(call, result, on_device, guarded) for result in self._results]
         updates = {
-            index: self._value(call, update, isinstance(arrays[index], DeviceTensor), guarded)
+            index: self._value(call, update, isinstance(call.arrays[index], DeviceTensor), guarded)
             for index, update in self._updates.items()
         }
         self._commit(call, on_device)
         with self._lock:
-            self._idle.append(work)
+            self._idle.append(call.work)
         return results, updates
 
     def leaving(self, on_device: bool) -> Iterator[int]:

@@ -12,7 +12,7 @@ import copy
 import os
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +36,7 @@ from lemurc.runtime.signature import Signature
 from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
+from lemurc.runtime.stream import Begun, as_arguments, automatic_depth, checked_depth, in_order
 from lemurc.system_file import SimulatedDevice, SystemDescription, read_system
 from lemurc.user_modules import import_modules
 
@@ -68,6 +69,11 @@ def load(
         simulate = read_system(Path(simulate))
     artifact = Artifact.open(path, check_weights=check_weights)
     return Session(artifact, devices, strict, simulate)
+
+
+def _check_outputs(outputs: str | None) -> None:
+    if outputs not in (None, "device"):
+        raise UsageError(f'outputs must be "device" or None, got {outputs!r}')
 
 
 class EntryPoint:
@@ -131,8 +137,7 @@ class Session:
         went well: the caller's array or tensor, whatever its strides.
         """
         signature = self._signature(function)
-        if outputs not in (None, "device"):
-            raise UsageError(f'outputs must be "device" or None, got {outputs!r}')
+        _check_outputs(outputs)
         leaves = signature.bind(args, kwargs)
         arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
         signature.check(arrays)
@@ -176,6 +181,81 @@ class Session:
                 workers = 1 if self._state is not None else 4
                 self._pool = self._pool or ThreadPoolExecutor(workers, "lemurc")
         return self._pool.submit(run)
+
+    def stream(
+        self,
+        requests: Iterable[tuple[Any, ...] | dict[str, Any]],
+        *,
+        depth: int | str = "auto",
+        function: str = "main",
+        outputs: str | None = None,
+    ) -> Generator[Any, None, None]:
+        """The result of each of `requests`, in order: argument tuples, or dicts of keywords.
+
+        Up to `depth` calls are in flight, so that every device of the plan is busy; that many
+        requests are read ahead, and their arrays copied. "auto" follows the plan. Whatever goes
+        wrong with a request, or in `requests`, is raised in its place and ends the stream;
+        whoever leaves the loop waits only for what is in flight.
+
+        One call runs at a time where one needs what another leaves: a model with state, or one
+        that changes its arguments; and on Vulkan devices, which take one call at a time.
+        """
+        in_flight = self.stream_depth(function, depth)
+        _check_outputs(outputs)
+
+        def one(request: Any) -> Begun:
+            args, kwargs = as_arguments(request)
+            return Begun(lambda: self.call(function, args, kwargs, outputs), lambda: None)
+
+        def several(request: Any) -> Begun:
+            args, kwargs = as_arguments(request)
+            return self._begin(function, args, kwargs, outputs == "device")
+
+        return in_order(requests, one if in_flight == 1 else several, in_flight)
+
+    def stream_depth(self, function: str = "main", depth: int | str = "auto") -> int:
+        """How many calls of `function` a stream of that depth has in flight."""
+        signature = self._signature(function)
+        wanted = checked_depth(depth)
+        vulkan = any(device.target == "vulkan" for device in self._devices.values())
+        if self._state is not None or signature.updated or vulkan:
+            return 1
+        return wanted or automatic_depth(self.plan, function)
+
+    def _begin(
+        self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], on_device: bool
+    ) -> Begun:
+        """Queue a call of a model without state."""
+        signature = self._signature(function)
+        leaves = signature.bind(args, kwargs)
+        arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
+        signature.check(arrays)
+        own = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
+        while True:
+            programs = self._programs
+            program = programs[function]
+            try:
+                call = program.begin(own, None, on_device)
+                break
+            except DeviceError as error:
+                if error.code not in FAILURES:
+                    raise
+                self._abandon(programs, error)
+
+        def result() -> Any:
+            try:
+                call.wait()
+                results, _ = program.finish(call, on_device)
+            except DeviceError as error:
+                if error.code not in FAILURES:
+                    raise
+                self._abandon(programs, error)
+                results, _ = self._run(function, own, on_device)
+            if torch_device is not None and not on_device:
+                results = [to_torch(result, torch_device) for result in results]
+            return unflatten(signature.function.out_tree, results)
+
+        return Begun(result, call.wait)
 
     def _run(
         self, function: str, arrays: list[Any], on_device: bool

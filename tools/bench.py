@@ -5,6 +5,7 @@ The first calls are thrown away: they pay for page faults, clocks and driver set
 """
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 from lemurc.errors import InputError
 from lemurc.runtime.machine import available_cores, processor_name, worker_threads
 from lemurc.system_file import SimulatedDevice, SystemDescription, read_system
-from lemurc.tools.call import call, choose_function, choose_inputs
+from lemurc.tools.call import as_request, call, choose_function, choose_inputs
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,15 @@ class StepTiming:
     predicted: float | None
     measured: float
     wall: float
+
+
+@dataclass(frozen=True)
+class StreamTiming:
+    """Requests that `session.stream` answered, up to `depth` of them in flight."""
+
+    depth: int
+    requests: int
+    per_second: float
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ class Timing:
     mean_error: float | None = None
     restarts: int = 0
     simulated: tuple[SimulatedDevice, ...] = ()
+    stream: StreamTiming | None = None
 
 
 @dataclass(frozen=True)
@@ -88,11 +99,13 @@ def bench(
     strict: bool = False,
     imports: Sequence[str] = (),
     simulate: str | Path | SystemDescription | None = None,
+    stream: bool = False,
 ) -> BenchResult:
     """Time `function` of `path`: `iterations` calls, or as many as fit into `duration`.
 
     `per_device` measures each of the devices alone, after all of them together. `imports`
-    and `simulate` are those of `lemurc.load`.
+    and `simulate` are those of `lemurc.load`. `stream` also measures a stream of requests,
+    of which several are in flight.
     """
     from lemurc.runtime.artifact import Artifact
     from lemurc.runtime.placement import targets_of
@@ -112,6 +125,12 @@ def bench(
             runner = _Runner(session, name, arrays)
             times = _time(runner, warmup, iterations, duration)
             steps = _steps(session, name, arrays, iterations, duration)
+            streamed = None
+            if stream and session.manifest.functions[name].state_updates:
+                # one at a time, which is what was timed
+                streamed = StreamTiming(1, len(times), len(times) / sum(times))
+            elif stream:
+                streamed = _stream(session, name, arrays, iterations, duration)
             predicted = session.plan.predicted.get(name)
             timing = _timing(tuple(names or ()), session.placement_line(name), times)
             return dataclasses.replace(
@@ -121,6 +140,7 @@ def bench(
                 mean_error=_mean_error(steps),
                 restarts=runner.restarts,
                 simulated=session.simulated,
+                stream=streamed,
             )
 
     if isinstance(simulate, (str, Path)):
@@ -172,6 +192,24 @@ def _time(runner: _Runner, warmup: int, iterations: int | None, duration: float)
     while len(times) < iterations if iterations else time.perf_counter() - begin < duration:
         times.append(runner.seconds())
     return times
+
+
+def _stream(
+    session: Any, name: str, arrays: Sequence[Any], iterations: int | None, duration: float
+) -> StreamTiming:
+    """Timed from when the devices are busy: the first `depth` results are thrown away."""
+    depth = session.stream_depth(name)
+    request = as_request(session.manifest.functions[name], arrays)
+    results = session.stream(itertools.repeat(request), function=name)
+    for _ in range(depth):
+        next(results)
+    begin = time.perf_counter()
+    count, elapsed = 0, 0.0
+    while count < iterations if iterations else elapsed < duration:
+        next(results)
+        count, elapsed = count + 1, time.perf_counter() - begin
+    results.close()
+    return StreamTiming(depth, count, count / elapsed)
 
 
 def _steps(
