@@ -82,9 +82,9 @@ def test_unequal_devices_give_the_answer(chain, n):
 
 def test_a_slow_device_is_as_slow_as_described(chain):
     one = chain(1)
-    fast = lemurc.load(one, simulate=system(2.0))  # so that others on the machine do not show
-    slow = lemurc.load(one, simulate=system(8.0))
-    quick, long = seconds(fast, slow)
+    fast = lemurc.load(one, simulate=system(4.0))  # so that others on the machine do not show
+    slow = lemurc.load(one, simulate=system(16.0))
+    quick, long = seconds(fast, slow, calls=5)
     assert 3.2 < long / quick < 4.8
 
 
