@@ -11,7 +11,7 @@ from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes import workloads
 from lemurc.passes.graph import Graph
-from lemurc.passes.placement_problem import host_of, state_updates
+from lemurc.passes.placement_problem import copies, held_bytes, host_of, state_updates
 from lemurc.passes.sizes import Sizes
 
 Measured = Callable[[ir.Operation], float | None]
@@ -50,6 +50,8 @@ def _predict(
     }
     wanted: dict[ir.Value, set[str]] = defaultdict(set)
     steps: list[float] = []
+    weights: defaultdict[str, dict[tuple[str, bool], int]] = defaultdict(dict)
+    live: defaultdict[str, int] = defaultdict(int)
     for call in graph.nodes:
         stage = stages[str(call.attributes["lemur.stage"].value)]
         device = str(stage.attributes["lemur.device"].value)
@@ -57,6 +59,8 @@ def _predict(
         figures = system.device(device).figures
         steps.append(stage_seconds(workloads.read(stage), figures) if took is None else took)
         seconds[device] += steps[-1]
+        weights[device].update(_weights(stage))
+        live[device] = max(live[device], workloads.costs(stage)["live_bytes"])
         where.update(dict.fromkeys(call.results, device))
         for value in call.operands:
             wanted[value].add(device)
@@ -83,4 +87,20 @@ def _predict(
         crossings=crossings,
         seconds_by_device=dict(seconds),
         seconds_by_step=tuple(steps),
+        bytes_by_device={
+            device: sum(weights[device].values()) + held_bytes(live[device]) for device in live
+        },
     )
+
+
+def _weights(stage: ir.Operation) -> dict[tuple[str, bool], int]:
+    """Bytes of the weights that a stage reads, by name and use."""
+    functions = graphs.bodies(stage)
+    run = next(op for op in graphs.functions(stage) if graphs.symbol(op) == "run")
+    graph, sizes = Graph(run), Sizes(run)
+    return {
+        (name, product): sizes.bytes(value)
+        for value, name in graph.arguments.items()
+        if graph.is_weight(value)
+        for product in copies(graph, value, sizes, functions)
+    }

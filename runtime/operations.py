@@ -16,7 +16,7 @@ the call replaces it.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -80,6 +80,8 @@ class Call:
         """Memory that is not the call's own: a result that lies in it is copied."""
         self.donated: list[Resident] = []
         """State whose memory the next stage may overwrite."""
+        self.uses = [-1] * cells
+        """Per cell, how many operations have yet to read it; -1 for what outlives them all."""
         self.issuer: Issuer | None = None
         """Who issues operations in another way than by calling them."""
         self.pending: dict[int, Pending] = {}
@@ -90,8 +92,16 @@ class Call:
         """Queue the work of one operation."""
         if self.issuer is None:
             operation.issue(self)
+            self.release(operation.reads)
         else:
             self.issuer.issue(operation, self)
+
+    def release(self, cells: Iterable[int]) -> None:
+        """Let go of the memory of what has now been read for the last time."""
+        for cell in cells:
+            self.uses[cell] -= 1
+            if self.uses[cell] == 0:
+                self.views[cell] = None
 
     def wait(self) -> None:
         """Block until all that was issued so far is done; raises what a device reported."""
@@ -111,6 +121,10 @@ class Call:
 
 
 class Operation(Protocol):
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The cells whose values it needs."""
+
     def issue(self, call: Call) -> None: ...
 
 
@@ -134,6 +148,10 @@ class Feed:
     """The value becomes state or is written into, so it must not be the caller's memory."""
     own: bool = False
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return ()
+
     def issue(self, call: Call) -> None:
         array = call.arrays[self.source]
         if isinstance(array, DeviceTensor):
@@ -156,6 +174,10 @@ class Recall:
     own: bool = False
     replaced: bool = False
     """The call has a new value for it, and nothing else reads the old one."""
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return ()
 
     def issue(self, call: Call) -> None:
         assert call.state is not None
@@ -183,6 +205,10 @@ class Duplicate:
     cell: int
     device: int
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.source,)
+
     def issue(self, call: Call) -> None:
         duplicate(call, self.source, self.cell, self.device)
 
@@ -195,6 +221,10 @@ class Move:
     device: int
     origin: OpenDevice
     target: OpenDevice
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.source,)
 
     def issue(self, call: Call) -> None:
         view, ready, work = call.views[self.source], call.ready[self.source], call.work
@@ -254,6 +284,10 @@ class Invoke:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return self.inputs
+
     def issue(self, call: Call) -> None:
         call.give_away_donated()
         line, views, ready = call.work.compute[self.device], call.views, call.ready
@@ -274,6 +308,10 @@ class InvokeHost:
     outputs: tuple[int, ...]
     elements: tuple[int, ...]
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return self.inputs
+
     def issue(self, call: Call) -> None:
         for cell in self.inputs:
             if (point := call.ready[cell]) is not None:
@@ -292,6 +330,10 @@ class InvokeHost:
 class Fetch:
     cell: int
     device: int
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.cell,)
 
     def issue(self, call: Call) -> None:
         line = call.work.copies[self.device]

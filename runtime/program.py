@@ -59,6 +59,15 @@ class Program:
     def __post_init__(self) -> None:
         self._where = ", ".join(device.name for device in self.devices)
         self._kept = frozenset(self.function.state_updates.values())
+        leaving = [*self.function.results, *self.function.input_updates.values()]
+        leaving += [*self._kept, self.function.check_flags]
+        self._uses = [0] * self.cells
+        for operation in self.operations:
+            for cell in operation.reads:
+                self._uses[cell] += 1
+        for reference in leaving:
+            if reference in self.homes:
+                self._uses[self.homes[reference][0]] = -1
         outputs = self.function.outputs
         self._results = [
             _Result(reference, np.dtype(spec.dtype))
@@ -103,6 +112,7 @@ class Program:
             with translated("create a timeline", self._where):
                 work = Workspace(self.devices)
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
+        call.uses = list(self._uses)
         if self.simulation is not None:
             call.issuer = SimulatedCall(self.simulation, self, on_device)
         self._issue(call, on_device, issue)

@@ -46,7 +46,9 @@ class SimulatedCall:
         self._devices = program.devices
         self._made_by: dict[int, Job] = {}
         self._latest: dict[Worker, Job] = {}
-        self._copies = threading.Lock()  # what is not a stage shares timelines of the call
+        self._copies = (
+            threading.Lock()
+        )  # what is not a stage shares timelines of the call, and all count
 
     def issue(self, operation: Operation, call: Call) -> None:
         if isinstance(operation, (Feed, Recall)):
@@ -135,8 +137,14 @@ class SimulatedCall:
 
     def _add(self, call: Call, worker: Worker, work: Work, read: Cells, made: Cells) -> None:
         """Queue `work` after what it reads, and after what the call has queued there before."""
+
+        def run() -> None:
+            work()
+            with self._copies:
+                call.release(read)
+
         before = [self._made_by[cell] for cell in read if cell in self._made_by]
         before += [self._latest[worker]] if worker in self._latest else []
-        job = self._latest[worker] = Job(worker, work, before)
+        job = self._latest[worker] = Job(worker, run, before)
         for cell in made:
             self._made_by[cell] = call.pending[cell] = job

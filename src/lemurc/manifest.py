@@ -216,7 +216,8 @@ class Step:
 class Prediction:
     """What the cost model expects of one call: seconds, bytes moved, cuts crossed.
 
-    `seconds_by_step` are those of the plan's steps, in order, without transfers.
+    `seconds_by_step` are those of the plan's steps, in order, without transfers. `bytes_by_device`
+    is the memory that each device needs: weights, and what is live at the same time.
     """
 
     seconds: float
@@ -224,6 +225,7 @@ class Prediction:
     crossings: int
     seconds_by_device: dict[str, float] = field(default_factory=dict)
     seconds_by_step: tuple[float, ...] = ()
+    bytes_by_device: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
