@@ -18,6 +18,7 @@ from lemurc.tools.report import Settings, listen, quiet_pipe, tell, tell_interru
 
 VERBS = {
     "compile": "Compile a model for the targets you name into one .lemur file.",
+    "plan": "Show where a model would run and what that costs, without compiling it.",
     "run": "Run an artifact on the devices that are here.",
     "inspect": "Show what is in an artifact; needs no device.",
     "verify": "Compare an artifact with its golden outputs on every device present.",

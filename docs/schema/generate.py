@@ -21,6 +21,7 @@ from lemurc.tools.commands.compile import CompileSummary
 from lemurc.tools.devices import DevicesResult
 from lemurc.tools.doctor import DoctorResult
 from lemurc.tools.inspect import InspectResult
+from lemurc.tools.plan import PlanResult
 from lemurc.tools.probe import ProbeResult
 from lemurc.tools.report import ErrorReport
 from lemurc.tools.run import RunResult
@@ -36,6 +37,7 @@ DOCUMENTS: dict[str, type] = {
     "error.v1": ErrorReport,
     "inspect.v1": InspectResult,
     "manifest.v1": Manifest,
+    "plan.v1": PlanResult,
     "probe.v1": ProbeResult,
     "run.v1": RunResult,
     "system.v1": SystemDescription,

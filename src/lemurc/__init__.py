@@ -4,9 +4,9 @@
     session = lemurc.load(artifact.path)          # needs no PyTorch
     y = session(x)
 
-Every verb of the command line is a call of the same name: `lemurc.run`, `lemurc.verify`,
-`lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.probe`,
-`lemurc.doctor`. Only the list of targets is `lemurc.tools.targets.targets()`, since
+Every verb of the command line is a call of the same name: `lemurc.plan`, `lemurc.run`,
+`lemurc.verify`, `lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`,
+`lemurc.probe`, `lemurc.doctor`. Only the list of targets is `lemurc.tools.targets.targets()`, since
 `lemurc.targets` is the package of them.
 """
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lemurc.tools.devices import devices
     from lemurc.tools.doctor import doctor
     from lemurc.tools.inspect import inspect
+    from lemurc.tools.plan import plan
     from lemurc.tools.probe import probe
     from lemurc.tools.run import run
     from lemurc.tools.verify import verify
@@ -37,6 +38,7 @@ __all__ = [
     "doctor",
     "inspect",
     "load",
+    "plan",
     "probe",
     "run",
     "verify",
@@ -50,6 +52,7 @@ _LAZY = {
     "doctor": "lemurc.tools.doctor",
     "inspect": "lemurc.tools.inspect",
     "load": "lemurc.runtime.session",
+    "plan": "lemurc.tools.plan",
     "probe": "lemurc.tools.probe",
     "run": "lemurc.tools.run",
     "verify": "lemurc.tools.verify",

@@ -58,6 +58,9 @@ class Request:
     """Seconds that stages took where they were profiled, by target and content."""
     keep_ir: bool = False
     """Whether to write the IR after each pass into the folder `passes`."""
+    objective: str = "latency"
+    plan_only: bool = False
+    """Whether to stop at plans, before stages become IREE's input."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,9 @@ def lower(folder: Path, request: Request) -> Response:
         plans = tuple(_plan(partition, stages, asked, request.measured) for partition in partitions)
         needed = _targets_of(plans)
         lowered = {
-            name: _lower_stage(name, source, needed[name], request, folder, dumps)
+            name: _described(source)
+            if request.plan_only
+            else _lower_stage(name, source, needed[name], request, folder, dumps)
             for name, source in stages.sources.items()
         }
         functions = _flows(module)
@@ -151,13 +153,14 @@ def _partitions(
     notes: list[str] = []
     illegal: dict[str, str] = {}
     cut = True
+    steps = pipelines.partition(request.objective, largest=request.largest_stage)
     for number, system in enumerate(request.systems):
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = _attribute(with_host(system, module))
         try:
-            run_pipeline(module, pipelines.partition(largest=request.largest_stage), watch)
+            run_pipeline(module, steps, watch)
         except UnsupportedModelError as error:
             if len(request.systems) == 1:
                 raise
@@ -327,6 +330,20 @@ def _targets_of(plans: Sequence[Plan]) -> dict[str, set[str]]:
     return needed
 
 
+def _described(source: _StageSource, *ir: IreeInput) -> LoweredStage:
+    return LoweredStage(
+        source.inputs,
+        source.outputs,
+        source.cost,
+        source.ops,
+        ir,
+        source.work,
+        source.content if source.host is None else "",
+        source.lines,
+        source.host,
+    )
+
+
 def _lower_stage(
     stage_name: str,
     source: _StageSource,
@@ -339,16 +356,7 @@ def _lower_stage(
 
     inputs = []
     if source.host is not None:
-        return LoweredStage(
-            source.inputs,
-            source.outputs,
-            source.cost,
-            source.ops,
-            (),
-            source.work,
-            lines=source.lines,
-            host=source.host,
-        )
+        return _described(source)
     wanted = [arch for arch in request.archs if arch.target in targets or arch.always]
     stage = {arch: _lower_for(source, arch, request) for arch in wanted}
     # Code without kernels reads the weights that kernels have packed: they are stored once.
@@ -376,16 +384,7 @@ def _lower_stage(
                 traits=lowered.traits,
             )
         )
-    return LoweredStage(
-        source.inputs,
-        source.outputs,
-        source.cost,
-        source.ops,
-        tuple(inputs),
-        source.work,
-        source.content,
-        source.lines,
-    )
+    return _described(source, *inputs)
 
 
 def _lower_for(

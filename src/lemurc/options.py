@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+Objective = Literal["latency", "throughput", "memory"]
+
 Progress = Callable[[str, int, int, str], None]
 """`progress(phase, done, total, detail)`; `total` is 0 while it is not known."""
 
@@ -16,6 +18,8 @@ class CompileOptions:
 
     `inputs`, `dynamic` and `pins` are in the spelling of the command line:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
+    `objective` is what plans are made for: the time of a call, that of its busiest device, or the
+    memory of the fullest one.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `largest_stage` is the most operations a stage may hold: a model in small pieces can be
     measured piece by piece. `profile` does that, and predicts times by what it finds.
@@ -30,6 +34,7 @@ class CompileOptions:
     dynamic: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
     system: str | Path | None = None
+    objective: Objective = "latency"
     opt_level: int = 2
     trust_pickle: bool = False
     model_factory: str | None = None
