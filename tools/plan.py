@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lemurc.errors import UsageError
+from lemurc.explanation import ExplainedFunction
 from lemurc.manifest import Plan, Prediction, Stage, Transfer
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class PlanResult:
     """`plans` are in order of preference. `made_from` is "model" or "artifact".
 
     `illegal` are the targets that cannot run the whole model by themselves, and why.
+    `explanations` are of the first plan, one per entry point, where they were asked for.
     """
 
     model: str
@@ -78,6 +80,7 @@ class PlanResult:
     plans: tuple[PlannedDevices, ...]
     illegal: dict[str, str]
     notes: tuple[str, ...]
+    explanations: tuple[ExplainedFunction, ...] = ()
 
 
 def plan(
@@ -87,27 +90,31 @@ def plan(
     *,
     targets: str = "cpu",
     dynamic_shapes: Any = None,
+    explain: str | Sequence[str] = (),
     **options: Any,
 ) -> PlanResult:
     """The plans that `lemurc.compile` would make of the same arguments, or those that the
     artifact `model` (a path that ends in .lemur) has.
 
+    `explain` names modules of the model, as pins do, whose placement is explained; "*" is all.
     Targets are taken to compile every stage; one that turns out not to loses its plans in
     `compile`. Raises what `compile` raises before it generates code.
     """
     if isinstance(model, (str, Path)) and str(model).endswith(".lemur"):
-        return _of_artifact(model, options)
+        return _of_artifact(model, options | ({"explain": explain} if explain else {}))
     from lemurc.compiler import chosen_options
     from lemurc.planning import plan_model
 
     chosen = chosen_options(options, "plan")
-    planned = plan_model(model, args, kwargs, targets, dynamic_shapes, chosen)
+    globs = (explain,) if isinstance(explain, str) else tuple(explain)
+    planned = plan_model(model, args, kwargs, targets, dynamic_shapes, chosen, globs)
     return PlanResult(
         model=planned.name,
         made_from="model",
         plans=_plans(planned.plans, planned.stages),
         illegal=planned.illegal,
         notes=planned.notes,
+        explanations=planned.explanations,
     )
 
 

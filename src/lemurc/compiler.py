@@ -271,6 +271,7 @@ def lower(
     clock: Clock,
     measured: dict[str, dict[str, float]] | None = None,
     plan_only: bool = False,
+    explain: tuple[str, ...] = (),
 ) -> exchange.Response:
     """Run the lowering process. `measured` is what stages took, by target and content."""
     archs = [
@@ -295,6 +296,7 @@ def lower(
         keep_ir=options.save_temps is not None,
         objective=options.objective,
         plan_only=plan_only,
+        explain=explain,
     )
     exchange.write_request(folder, program.mlir, request)
     run_module(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lemurc.errors import LemurcError
+from lemurc.explanation import ExplainedFunction
 from lemurc.manifest import Cost, HostCall, Plan, TensorSpec, Workload, build
 from lemurc.targets.base import StageTraits
 
@@ -61,6 +62,8 @@ class Request:
     objective: str = "latency"
     plan_only: bool = False
     """Whether to stop at plans, before stages become IREE's input."""
+    explain: tuple[str, ...] = ()
+    """Modules of the model, as in pins, whose placement is explained."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class Response:
     notes: tuple[str, ...] = ()
     illegal: dict[str, str] = field(default_factory=dict)
     """Targets that cannot run the whole model by themselves, and why."""
+    explanations: tuple[tuple[ExplainedFunction, ...], ...] = ()
+    """Of each plan, one per entry point, where the request asks for them."""
 
 
 def write_request(folder: Path, program: bytes, request: Request) -> None:
@@ -129,6 +134,7 @@ def read_request(folder: Path) -> Request:
     raw["archs"] = tuple(TargetArch(**arch) for arch in raw["archs"])
     raw["systems"] = tuple(raw["systems"])
     raw["asked"] = tuple(raw["asked"])
+    raw["explain"] = tuple(raw["explain"])
     return Request(**raw)
 
 

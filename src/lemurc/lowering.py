@@ -34,6 +34,7 @@ from lemurc.exchange import (
     read_request,
     write_response,
 )
+from lemurc.explained import Homes, explained
 from lemurc.host_stages import host_call, with_host
 from lemurc.manifest import (
     DTYPES,
@@ -90,10 +91,16 @@ def lower(folder: Path, request: Request) -> Response:
         module, stepped_down = _optimized(module, request, watch)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
-        partitions, notes, illegal = _partitions(optimized, request, watch)
+        homes: list[Homes] = []
+        partitions, notes, illegal = _partitions(optimized, request, watch, homes)
         stages = _Stages()
         asked = frozenset(request.asked)
         plans = tuple(_plan(partition, stages, asked, request.measured) for partition in partitions)
+        explanations = tuple(
+            explained(partition.operation, plan, home)
+            for partition, plan, home in zip(partitions, plans, homes, strict=True)
+            if request.explain
+        )
         needed = _targets_of(plans)
         lowered = {
             name: _described(source)
@@ -103,7 +110,7 @@ def lower(folder: Path, request: Request) -> Response:
         }
         functions = _flows(module)
     said = (*stepped_down, *notes)
-    return Response(functions, lowered, plans, parameters, said, illegal)
+    return Response(functions, lowered, plans, parameters, said, illegal, explanations)
 
 
 def _optimized(
@@ -124,7 +131,8 @@ def _optimized(
     notes: list[str] = []
     while True:
         try:
-            run_pipeline(module, within(limit, pipelines.optimize(level), already), watch)
+            steps = pipelines.optimize(level, explain=bool(request.explain))
+            run_pipeline(module, within(limit, steps, already), watch)
             return module, notes
         except InternalError as error:
             if level == 0 or request.strict:
@@ -137,9 +145,11 @@ def _optimized(
 
 
 def _partitions(
-    optimized: bytes, request: Request, watch: "Instruments"
+    optimized: bytes, request: Request, watch: "Instruments", homes: "list[Homes]"
 ) -> tuple[list[Any], list[str], dict[str, str]]:
     """One placed and outlined module per useful set of devices; notes; illegal targets.
+
+    `homes` collects the stages of operations, which are gone from those modules.
 
     When the largest set puts everything on one device, smaller sets of several devices
     would too: only the sets of one device are left to look at.
@@ -153,14 +163,17 @@ def _partitions(
     notes: list[str] = []
     illegal: dict[str, str] = {}
     cut = True
-    steps = pipelines.partition(request.objective, largest=request.largest_stage)
+    steps = pipelines.partition(
+        request.objective, largest=request.largest_stage, explain=request.explain
+    )
     for number, system in enumerate(request.systems):
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = _attribute(with_host(system, module))
+        home = Homes()
         try:
-            run_pipeline(module, steps, watch)
+            run_pipeline(module, steps, home.watched(watch) if request.explain else watch)
         except UnsupportedModelError as error:
             if len(request.systems) == 1:
                 raise
@@ -179,6 +192,7 @@ def _partitions(
         if number == 0:
             cut = len(used) > 1
         found.append(module)
+        homes.append(home)
     if not found:
         raise UnsupportedModelError(
             "no set of the targets can run this model:\n" + "\n".join(notes),

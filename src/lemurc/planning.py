@@ -13,6 +13,7 @@ from typing import Any
 from lemurc import assembly, profiling
 from lemurc.compiler import Clock, known_systems, load_program, lower, work_folder
 from lemurc.exchange import LoweredStage
+from lemurc.explanation import ExplainedFunction
 from lemurc.manifest import Plan
 from lemurc.options import CompileOptions
 from lemurc.systems import find_description, notes_on, systems
@@ -30,6 +31,8 @@ class PlannedModel:
     stages: dict[str, LoweredStage]
     illegal: dict[str, str]
     notes: tuple[str, ...]
+    explanations: tuple[ExplainedFunction, ...] = ()
+    """Of the first plan, where they were asked for."""
 
 
 def plan_model(
@@ -39,8 +42,10 @@ def plan_model(
     targets: str,
     dynamic_shapes: Any,
     options: CompileOptions,
+    explain: tuple[str, ...] = (),
 ) -> PlannedModel:
-    """As for `lemurc.compile`; raises what that raises before it generates code."""
+    """As for `lemurc.compile`; raises what that raises before it generates code. `explain` are
+    modules of the model, as in pins."""
     from lemurc.targets.registry import parse_targets
 
     chosen = dataclasses.replace(options, verify=False)
@@ -52,10 +57,21 @@ def plan_model(
     sets, profiled = known_systems(requests, chosen, planned_for)
     measured = {target: profile.stages for target, profile in profiled.items()}
     with work_folder(chosen) as folder, clock.phase("plan"):
-        response = lower(program, requests, sets, folder, chosen, clock, measured, plan_only=True)
+        response = lower(
+            program,
+            requests,
+            sets,
+            folder,
+            chosen,
+            clock,
+            measured,
+            plan_only=True,
+            explain=explain,
+        )
+    plans = assembly.in_order(response.plans, chosen)
     return PlannedModel(
         name=program.name,
-        plans=tuple(assembly.in_order(response.plans, chosen)),
+        plans=tuple(plans),
         stages=response.stages,
         illegal=response.illegal,
         notes=(
@@ -64,4 +80,5 @@ def plan_model(
             *profiling.notes_on(profiled),
             *response.notes,
         ),
+        explanations=response.explanations[response.plans.index(plans[0])] if explain else (),
     )

@@ -103,6 +103,64 @@ def test_the_objective_decides(model: str, tmp_path: Path) -> None:
     assert used("memory") == {"cpu:0", "cpu:1"}
 
 
+def explained(model: str, *pins: str, glob: str = "norm") -> Any:
+    result = lemurc.plan(model, targets="cpu,vulkan", pins=pins, explain=glob)
+    return result.explanations[0]
+
+
+def test_what_a_move_would_cost_is_what_the_plan_with_that_pin_costs(model: str) -> None:
+    there = explained(model, *PINS)
+    back = explained(model, "up=cpu", "norm=cpu", "down=cpu")
+    [module] = there.modules
+    assert (module.operations, module.devices) == (1, {"vulkan": 1})
+    [other] = module.alternatives
+    assert other.device == "cpu" and other.fits and not other.why_not
+    assert other.call_seconds == pytest.approx(back.call_seconds)
+    assert back.modules[0].alternatives[0].call_seconds == pytest.approx(there.call_seconds)
+    [operation] = there.operations
+    assert operation.why == "pinned" and operation.pins == ("norm=vulkan",)
+    assert (operation.kind, operation.device, operation.stage) == ("layer_norm", "vulkan", "s1")
+    assert other.seconds == pytest.approx(back.operations[0].seconds)
+
+
+def test_why_it_is_not_fused(model: str) -> None:
+    operation = explained(model, *PINS).operations[0]
+    found = {(n.role, n.kind, n.path): n.why for n in operation.apart}
+    assert found["reader", "linear", "down"] == "layer_norm is not elementwise"
+    # relu, which is in the group of `up`
+    assert found["input", "elementwise", ""] == "layer_norm is not elementwise"
+
+
+def test_what_decides_without_pins(model: str) -> None:
+    """Everything is covered by `*`, and staying is cheapest where the solver is sure."""
+    whole = explained(model, glob="*")
+    assert whole.solver == "optimal"
+    assert {path for o in whole.operations for path in o.paths} >= {"up", "norm", "down"}
+    for operation in whole.operations:
+        assert operation.why == "cheapest"
+        for other in operation.alternatives:
+            assert other.call_seconds is None or other.call_seconds >= whole.call_seconds
+
+
+def test_explaining_changes_no_plan(model: str, cut: Any) -> None:
+    assert lemurc.plan(model, targets="cpu,vulkan", pins=PINS, explain="*").plans == cut.plans
+
+
+def test_a_module_that_is_not_there(model: str) -> None:
+    with pytest.raises(UsageError, match="'nrom' matches no module") as error:
+        lemurc.plan(model, explain="nrom")
+    assert error.value.code == "explain-unmatched" and "norm" in error.value.hint
+
+
+def test_the_text_of_an_explanation(lemurc_cli: Any, model: str) -> None:
+    pins = [part for pin in PINS for part in ("--pin", pin)]
+    ran = lemurc_cli("plan", model, "--targets", "cpu,vulkan", *pins, "--explain", "norm")
+    assert ran.status == 0, ran.err
+    assert "norm: 1 operations, 1 on vulkan" in ran.out
+    assert "on vulkan in s1: pinned by norm=vulkan" in ran.out
+    assert "not fused with linear (down), which reads it: layer_norm is not elem" in ran.out
+
+
 def test_the_text(lemurc_cli: Any, model: str) -> None:
     pins = [part for pin in PINS for part in ("--pin", pin)]
     ran = lemurc_cli("plan", model, "--targets", "cpu,vulkan", *pins)

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from lemurc.tools import flags, quiet
+from lemurc.tools.commands import explanation
 from lemurc.tools.plan import PlannedDevices, PlannedFunction, PlannedStep, PlanResult
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit
@@ -20,6 +21,12 @@ MOST_TRANSFERS = 12
 @click.argument("model")
 @flags.model
 @flags.planning
+@click.option(
+    "--explain",
+    metavar="GLOB",
+    multiple=True,
+    help="Say of these modules' operations why they are where they are, and what else would cost.",
+)
 @click.option("--strict", is_flag=True, help="Any fallback is an error.")
 @flags.common
 def command(model: str, as_json: bool, **choices: Any) -> None:
@@ -62,6 +69,8 @@ def lines(result: PlanResult) -> list[str]:
         found += ["", *_function(function)]
     if others:
         found += ["", "other plans:", *columns([_short(plan) for plan in others], "  ")]
+    for explained in result.explanations:
+        found += ["", *explanation.lines(explained)]
     return found
 
 
