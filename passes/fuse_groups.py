@@ -130,7 +130,7 @@ def form_groups(
     for node in sorted(elementwise):
         if len(grouping.of(node)) == 1:
             _take_epilogues(graph, grouping, node, other, join)
-    _explain_the_rest(graph, grouping, other, set(contractions))
+    _refuse_the_rest(graph, grouping, other)
     return grouping
 
 
@@ -228,22 +228,13 @@ def _why_no_producer(graph: Graph, grouping: Grouping, node: int, value: ir.Valu
     return ""
 
 
-def _explain_the_rest(
-    graph: Graph, grouping: Grouping, other: Mapping[int, str], contractions: set[int]
-) -> None:
-    """Why edges that no rule looked at have their ends apart."""
+def _refuse_the_rest(graph: Graph, grouping: Grouping, other: Mapping[int, str]) -> None:
+    """What is no contraction and not elementwise takes nothing: no rule looked at its readers."""
     for user in graph.placeable:
         for value in graph.needs[user]:
             source = graph.producer.get(value)
-            if source is None or source in grouping.of(user):
-                continue
-            if {source, user} <= contractions:
-                why = "contractions are grouped only when they read one input"
-            elif source not in contractions and other[source]:
-                why = other[source]
-            else:
-                why = other[user] or "elementwise operations alone take only what reads them"
-            grouping.refused.setdefault((source, user), why)
+            if source is not None and source not in grouping.of(user) and other[source]:
+                grouping.refused.setdefault((source, user), other[source])
 
 
 def why_not_elementwise(op: ir.Operation, kind: str) -> str:
