@@ -24,6 +24,7 @@ VERBS = {
     "verify": "Compare an artifact with its golden outputs on every device present.",
     "bisect": "Find the step and the operator that make a compiled model wrong.",
     "bench": "Measure latency and throughput of an artifact.",
+    "trace": "Record calls on one timeline over all devices, for Perfetto.",
     "opt": "Run a pipeline of passes over MLIR text, as mlir-opt does.",
     "targets": "List the targets lemurc compiles for.",
     "devices": "List the devices here, and why others are not.",

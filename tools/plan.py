@@ -22,11 +22,12 @@ class PlannedStep:
     and written, predicted seconds.
 
     `weights` are bytes it reads of those; `memory` the most bytes of values and temporaries on
-    its device while it runs. Null is not predicted.
+    its device while it runs. Null is not predicted. `paths` are the modules it comes from.
     """
 
     stage: str
     device: str
+    paths: tuple[str, ...]
     ops: dict[str, int]
     flops: int
     bytes: int
@@ -175,6 +176,7 @@ def _function(
             PlannedStep(
                 stage=step.stage,
                 device=step.device,
+                paths=stages[step.stage].paths,
                 ops=stages[step.stage].ops,
                 flops=stages[step.stage].cost.flops,
                 bytes=stages[step.stage].cost.bytes_read + stages[step.stage].cost.bytes_written,

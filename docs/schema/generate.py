@@ -26,6 +26,7 @@ from lemurc.tools.probe import ProbeResult
 from lemurc.tools.report import ErrorReport
 from lemurc.tools.run import RunResult
 from lemurc.tools.targets import TargetsResult
+from lemurc.tools.trace import TraceResult
 from lemurc.tools.verify import VerifyResult
 
 DOCUMENTS: dict[str, type] = {
@@ -42,6 +43,7 @@ DOCUMENTS: dict[str, type] = {
     "run.v1": RunResult,
     "system.v1": SystemDescription,
     "targets.v1": TargetsResult,
+    "trace.v1": TraceResult,
     "verify.v1": VerifyResult,
 }
 READ = {SystemDescription}

@@ -5,9 +5,9 @@
     y = session(x)
 
 Every verb of the command line is a call of the same name: `lemurc.plan`, `lemurc.run`,
-`lemurc.verify`, `lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`,
-`lemurc.probe`, `lemurc.doctor`. Only the list of targets is `lemurc.tools.targets.targets()`, since
-`lemurc.targets` is the package of them.
+`lemurc.verify`, `lemurc.bisect`, `lemurc.bench`, `lemurc.trace`, `lemurc.inspect`,
+`lemurc.devices`, `lemurc.probe`, `lemurc.doctor`. Only the list of targets is
+`lemurc.tools.targets.targets()`, since `lemurc.targets` is the package of them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lemurc.tools.plan import plan
     from lemurc.tools.probe import probe
     from lemurc.tools.run import run
+    from lemurc.tools.trace import trace
     from lemurc.tools.verify import verify
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "plan",
     "probe",
     "run",
+    "trace",
     "verify",
 ]
 
@@ -55,6 +57,7 @@ _LAZY = {
     "plan": "lemurc.tools.plan",
     "probe": "lemurc.tools.probe",
     "run": "lemurc.tools.run",
+    "trace": "lemurc.tools.trace",
     "verify": "lemurc.tools.verify",
 }
 

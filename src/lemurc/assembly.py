@@ -93,7 +93,9 @@ def build(
         )
         stored = tuple(files[key] for key in wanted if key in files)
         checked = tuple(f for f in files.values() if f.target == "cpu")
-        whole = mf.Stage(*common, stored, written, owned, stage.host, stage.work, stage.content)
+        whole = mf.Stage(
+            *common, stored, written, owned, stage.host, stage.work, stage.content, stage.paths
+        )
         stages[name] = whole
         check_stages[name] = replace(whole, modules=checked)
     failures = [result for result in modules.values() if not isinstance(result, bytes)]

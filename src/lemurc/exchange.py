@@ -90,6 +90,7 @@ class LoweredStage:
     """The user's Python line of the first operation of each name and element type, such as
     `math.erf f64`."""
     host: HostCall | None = None
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

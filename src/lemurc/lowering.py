@@ -229,6 +229,7 @@ class _StageSource:
     work: tuple[Workload, ...]
     lines: dict[str, str]
     host: HostCall | None = None
+    paths: tuple[str, ...] = ()
 
     @property
     def content(self) -> str:
@@ -277,6 +278,7 @@ def _plan(
 
 def _source(stage: Any) -> _StageSource:
     """The stage without what ties it to one device, and how its caller sees it."""
+    from lemurc.passes.module_paths import module_paths
     from lemurc.passes.workloads import read as read_work
 
     copy = stage.clone()
@@ -305,6 +307,7 @@ def _source(stage: Any) -> _StageSource:
         work=read_work(stage),
         lines=_lines(copy),
         host=host,
+        paths=module_paths(stage),
     )
     copy.erase()
     return source
@@ -355,6 +358,7 @@ def _described(source: _StageSource, *ir: IreeInput) -> LoweredStage:
         source.content if source.host is None else "",
         source.lines,
         source.host,
+        source.paths,
     )
 
 

@@ -137,7 +137,8 @@ class Stage:
     may write into: it must be of no use to anybody else. `owned` are outputs whose memory
     is that of no input but those, nor of another output. A stage with `host` has no modules.
     `work` is what the cost model predicts its time from, `content` a hash of what it computes,
-    whatever it is called.
+    whatever it is called. `paths` are the modules of the model it comes from, outer ones where
+    there are many.
     """
 
     inputs: tuple[str, ...]
@@ -150,6 +151,7 @@ class Stage:
     host: HostCall | None = None
     work: tuple[Workload, ...] = ()
     content: str = ""
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch_mlir import ir
 from lemurc.manifest import DeviceMemory, StepMemory
 from lemurc.passes import graph as graphs
 from lemurc.passes.manager import run_pipeline
+from lemurc.passes.module_paths import few
 from lemurc.passes.predict import predict
 from lemurc.passes.stage_groups import group, has_cycle, stage_edges
 from lemurc.passes.textual import parse as pipeline
@@ -234,3 +235,21 @@ def test_a_stage_that_was_measured_is_predicted_to_take_that(parse) -> None:
     found = predict(module, lambda stage: 7.0)["main"]
     assert found.seconds_by_step == (7.0,)
     assert found.seconds_by_device == {"gpu": 7.0}
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        ([], ()),
+        (["a.b", "a", "a.c", "d"], ("a", "d")),
+        (
+            [f"layer.{n}.{part}" for n in range(3) for part in "xyz"],
+            ("layer.0", "layer.1", "layer.2"),
+        ),
+        ([f"layer.{n}.x" for n in range(9)] + ["head"], ("layer", "head")),
+        ([f"m{n}" for n in range(9)], ("m0", "m1", "m2", "m3", "m4", "...")),
+        (["layer.1", "layer.10.x", "layer.10.y"], ("layer.1", "layer.10.x", "layer.10.y")),
+    ],
+)
+def test_few_paths(paths: list[str], expected: tuple[str, ...]) -> None:
+    assert few(paths) == expected

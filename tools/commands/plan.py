@@ -75,7 +75,7 @@ def lines(result: PlanResult) -> list[str]:
 
 
 def _function(function: PlannedFunction) -> list[str]:
-    header = ["stage", "device", "predicted", "flop", "moved", "weights", "memory", "operations"]
+    header = ["stage", "device", "predicted", "flop", "moved", "weights", "memory", "modules", ""]
     rows = [header, *(_step(step) for step in function.steps)]
     return [
         f"function {function.name}: {duration(function.seconds)} a call predicted",
@@ -99,6 +99,7 @@ def _step(step: PlannedStep) -> Sequence[str]:
         size(step.bytes),
         "-" if step.weights is None else size(step.weights),
         "-" if step.memory is None else size(step.memory),
+        ", ".join(step.paths) or "-",
         _kinds(step.ops),
     ]
 
