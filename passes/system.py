@@ -22,6 +22,7 @@ from torch_mlir import ir
 
 from lemurc.cost_model import Figures, Sample
 from lemurc.errors import UsageError
+from lemurc.manifest import Workload
 
 HOST_MEMORY = "host memory"
 """One end of links in a system without a CPU: inputs come from there, results go there."""
@@ -114,7 +115,7 @@ def _device(item: dict[str, Any]) -> Device:
         figures["tile"] = tuple(figures["tile"])
     if "samples" in figures:
         figures["samples"] = tuple(
-            Sample(kind, dtype, flops, read, written, tuple(shape), seconds)
+            Sample(Workload(kind, dtype, flops, read, written, tuple(shape)), seconds)
             for kind, dtype, flops, read, written, shape, seconds in figures["samples"]
         )
     rest: dict[str, Any] = {key: value for key, value in item.items() if key not in _FIGURES}

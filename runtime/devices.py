@@ -7,7 +7,8 @@ own, as many as a plan has. IREE has one pool of CPU worker threads per process,
 import ctypes
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +28,9 @@ DRIVERS = {
 }
 """IREE's driver for each kind of target."""
 
-_HOST_TARGETS = ("cpu", "vmvx")
+HOST_TARGETS = ("cpu", "vmvx")
+"""Computed by the processor, from host memory, on as many devices as a plan names."""
+
 _lock = threading.Lock()
 _opened: dict[str, Any] = {}
 _found: dict[str, tuple[list[dict[str, Any]], str]] = {}
@@ -81,7 +84,7 @@ def discover(targets: tuple[str, ...] = tuple(DRIVERS)) -> Inventory:
     descriptions: dict[str, str] = {}
     why_not: dict[str, str] = {}
     for target in targets:
-        if target in _HOST_TARGETS:
+        if target in HOST_TARGETS:
             names[target] = (f"{target}:0",)
             descriptions[f"{target}:0"] = _describe_cpu()
             continue
@@ -109,7 +112,7 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
         near = open_device("cpu:0")
         return replace(near, name=HOST, target=HOST, description="PyTorch on the CPU")
     target, _, number = name.partition(":")
-    is_host = target in _HOST_TARGETS
+    is_host = target in HOST_TARGETS
     driver = "local-sync" if (synchronous or _no_workers) and is_host else DRIVERS.get(target, "")
     key = f"{driver} {name}"
     with _lock:
@@ -120,15 +123,20 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
     return OpenDevice(name, target, description, _opened[key], is_host)
 
 
-def turns(devices: Iterable[OpenDevice]) -> list[threading.Lock]:
-    """What a call holds, in this order: Vulkan devices take one call at a time.
+@contextmanager
+def turns(devices: Iterable[OpenDevice]) -> Iterator[None]:
+    """What a call is made under: Vulkan devices take one call at a time.
 
     IREE 3.13 loses the device (VK_ERROR_DEVICE_LOST) when two threads have work on it,
     even where they only queue in turns.
     """
     names = sorted({device.name for device in devices if device.target == "vulkan"})
     with _lock:
-        return [_turns.setdefault(name, threading.Lock()) for name in names]
+        locks = [_turns.setdefault(name, threading.Lock()) for name in names]
+    with ExitStack() as held:
+        for lock in locks:  # in the order of names, so that no two calls wait for each other
+            held.enter_context(lock)
+        yield
 
 
 def set_cpu_threads(count: int) -> None:
@@ -155,7 +163,7 @@ def cpu_threads() -> int:
 def _create(target: str, number: int, driver: str, name: str) -> Any:
     from iree.runtime import get_driver
 
-    if target in _HOST_TARGETS:
+    if target in HOST_TARGETS:
         return get_driver(driver).create_default_device()
     entries, reason = _query(target)
     if number >= len(entries):

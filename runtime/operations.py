@@ -79,10 +79,16 @@ class Call:
         """Memory that is not the call's own: a result that lies in it is copied."""
         self.donated: list[Resident] = []
         """State whose memory the next stage may overwrite."""
-        self.started = {line: line.value for line in work.timelines()}
+        self._started = {line: line.value for line in work.timelines()}
+
+    def wait(self) -> None:
+        """Block until all that was issued so far is done; raises what a device reported."""
+        for line in self.work.timelines():
+            if line.value > self.begun(line):
+                line.wait()
 
     def begun(self, line: Timeline) -> int:
-        return self.started.setdefault(line, line.value)
+        return self._started.setdefault(line, line.value)
 
 
 class Operation(Protocol):

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from lemurc.errors import DeviceError
 from lemurc.manifest import HOST, Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime import cpu_features
-from lemurc.runtime.devices import DRIVERS, Inventory, discover, is_software
-
-_LOGICAL = ("cpu", "vmvx")
-"""Of these there are as many devices as a plan has: queues of one processor."""
+from lemurc.runtime.devices import DRIVERS, HOST_TARGETS, Inventory, discover, is_software
 
 
 class LemurcWarning(UserWarning):
@@ -124,7 +121,7 @@ def _refuse_unplanned_numbers(manifest: Manifest, wanted: Sequence[str]) -> None
     """`cpu:7` for an artifact whose plans have one CPU device: there are no more than that."""
     for name in wanted:
         target, _, number = name.partition(":")
-        if target not in _LOGICAL or not number:
+        if target not in HOST_TARGETS or not number:
             continue
         most = max(sum(d.target == target for d in plan.devices) for plan in manifest.plans)
         here = [f"{target}:{k}" for k in range(max(1, most))]
@@ -208,7 +205,7 @@ def _candidates(
     target: str, name: str, found: Inventory, wanted: Sequence[str] | None
 ) -> list[str]:
     here = list(found.names.get(target, ()))
-    if target in _LOGICAL and here and ":" in name and name not in here:
+    if target in HOST_TARGETS and here and ":" in name and name not in here:
         # Logical CPU devices exist as soon as they are asked for.
         here = [name, *here]
     if wanted is None:
@@ -216,7 +213,7 @@ def _candidates(
     named = [want for want in wanted if want.partition(":")[0] == target and ":" in want]
     if target in wanted:
         return named + [candidate for candidate in here if candidate not in named]
-    return [want for want in named if target in _LOGICAL or want in here]
+    return [want for want in named if target in HOST_TARGETS or want in here]
 
 
 def _why_not(

@@ -27,6 +27,7 @@ from lemurc.runtime.layout import element_type
 from lemurc.runtime.machine import ThreadTimes
 from lemurc.runtime.operations import Call, Move, Workspace
 from lemurc.runtime.placement import modules_for
+from lemurc.runtime.stages import load_stage
 from lemurc.runtime.timeline import Timeline
 from lemurc.system_file import DeviceDescription, LinkDescription
 
@@ -71,15 +72,8 @@ def measure_device(
 ) -> DeviceDescription:
     """Every figure of one device."""
     device = open_device(name)
-    figures = _Figures(artifact, device, effort, report)
-    held = turns([device])
-    for turn in held:
-        turn.acquire()
-    try:
-        return figures.measured()
-    finally:
-        for turn in held:
-            turn.release()
+    with turns([device]):
+        return _Figures(artifact, device, effort, report).measured()
 
 
 def measure_links(names: Sequence[str], effort: Effort, report: Report) -> list[LinkDescription]:
@@ -185,12 +179,11 @@ class _Figures:
             why = manifest.producer.get(f"absent {device.target}:{name}", "not in the artifact")
             self._absent[figure] = why
             return None
-        modules = modules_for(stage, device.target)
-        if not modules:
+        if not modules_for(stage, device.target):
             self._absent[figure] = "the artifact has no code for this machine's architecture"
             return None
         try:
-            executor = self._loaded(name, stage, modules)
+            executor = load_stage(self._artifact, name, stage, device)
             inputs = [self._input(spec, size) for spec in manifest.functions[name].inputs]
             seconds = _repeated(_Once(executor, device, inputs), self._effort.seconds)
         except LemurcError as error:
@@ -198,15 +191,6 @@ class _Figures:
             return None
         self._arch = executor.module.arch
         return seconds
-
-    def _loaded(self, name: str, stage: Any, modules: Sequence[Any]) -> StageExecutor:
-        """The first of the modules that this device takes, as sessions choose."""
-        for module in modules[:-1]:
-            try:
-                return StageExecutor(self._artifact, name, stage, module, self._device)
-            except LemurcError:
-                continue  # made for another chip of this kind
-        return StageExecutor(self._artifact, name, stage, modules[-1], self._device)
 
     def _input(self, spec: TensorSpec, size: int) -> Any:
         """Ones, on the device; a size left open is what `size` bytes need."""
@@ -255,18 +239,10 @@ def _transfer_time(src: str, dst: str, size: int, effort: Effort) -> float:
         call = Call(2, (), None, work, False)
         call.views[0] = view
         move.issue(call)
-        for line in work.timelines():
-            if line.value > call.begun(line):
-                line.wait()
+        call.wait()
 
-    held = turns([origin, target])
-    for turn in held:
-        turn.acquire()
-    try:
+    with turns([origin, target]):
         return _repeated(once, effort.seconds / len(effort.sizes))
-    finally:
-        for turn in held:
-            turn.release()
 
 
 def _repeated(once: Callable[[], None], limit: float, most: int = 200) -> float:

@@ -3,7 +3,6 @@
 import math
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +54,6 @@ class Program:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._turns = turns(self.devices)
         self._where = ", ".join(device.name for device in self.devices)
         self._kept = frozenset(self.function.state_updates.values())
         outputs = self.function.outputs
@@ -76,7 +74,7 @@ class Program:
         arrays: Sequence[Any],
         state: State | None,
         on_device: bool,
-        issue: "Issue" = issue_plainly,
+        issue: Issue = issue_plainly,
     ) -> tuple[list[Any], dict[int, Any]]:
         """Flat outputs for checked flat inputs, and new values of inputs by position.
 
@@ -89,13 +87,9 @@ class Program:
             with translated("create a timeline", self._where):
                 work = Workspace(self.devices)
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
-        with ExitStack() as held:
-            for turn in self._turns:
-                held.enter_context(turn)
+        with turns(self.devices):
             self._issue(call, on_device, issue)
-            for line in work.timelines():
-                if line.value > call.begun(line):
-                    line.wait()
+            call.wait()
         if self.function.checks:
             self._raise_failed_checks(call)
         guarded = list(call.borrowed)
@@ -109,7 +103,7 @@ class Program:
             self._idle.append(work)
         return results, updates
 
-    def _issue(self, call: Call, on_device: bool, issue: "Issue") -> None:
+    def _issue(self, call: Call, on_device: bool, issue: Issue) -> None:
         with translated("run", self._where):
             for operation in self.operations:
                 issue(operation, call)
@@ -120,7 +114,7 @@ class Program:
                 self.flags.issue(call)
 
     def _value(
-        self, call: Call, result: "_Result", on_device: bool, guarded: list[np.ndarray]
+        self, call: Call, result: _Result, on_device: bool, guarded: list[np.ndarray]
     ) -> Any:
         """`guarded` is memory that no result may lie in: that of the caller and of others."""
         kind, _, name = result.reference.partition(":")

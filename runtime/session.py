@@ -25,21 +25,14 @@ from lemurc.pytree import unflatten
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.boundary import to_arrays, to_torch
 from lemurc.runtime.devices import OpenDevice, open_device
-from lemurc.runtime.executor import StageExecutor
-from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.input_updates import write_back
 from lemurc.runtime.iree_errors import FAILURES
-from lemurc.runtime.layout import Executors, compile_program
-from lemurc.runtime.placement import (
-    Choice,
-    LemurcWarning,
-    Placement,
-    choose,
-    modules_for,
-)
+from lemurc.runtime.layout import compile_program
+from lemurc.runtime.placement import Choice, LemurcWarning, Placement, choose
 from lemurc.runtime.program import Issue, Program
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
+from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
 from lemurc.user_modules import import_modules
 
@@ -47,10 +40,6 @@ if TYPE_CHECKING:
     from lemurc.runtime.profile import StepTimes
 
 _nothing = contextlib.nullcontext()
-
-TINY_OPS = 200_000
-TINY_BYTES = 1 << 20
-"""Up to here one thread is done before a second one is awake."""
 
 
 def load(
@@ -284,10 +273,11 @@ class Session:
                 self._devices = {}
                 for device in self._choice.plan.devices:
                     opened = open_device(
-                        self._choice.bound[device.name], synchronous=self._is_tiny(self._choice)
+                        self._choice.bound[device.name],
+                        synchronous=is_tiny(self.manifest, self._choice.plan),
                     )
                     self._devices[device.name] = opened
-                self._executors = self._load_stages()
+                self._executors = load_stages(self.artifact, self._choice.plan, self._devices)
                 break
             except DeviceError as error:
                 name = error.where if error.where in self._choice.bound.values() else ""
@@ -302,39 +292,6 @@ class Session:
             )
             for name, function in self.manifest.functions.items()
         }  # fmt: skip
-
-    def _load_stages(self) -> Executors:
-        executors: Executors = {}
-        for steps in self._choice.plan.steps.values():
-            for step in steps:
-                if (step.stage, step.device) not in executors:
-                    executors[step.stage, step.device] = self._load_stage(step.stage, step.device)
-        return executors
-
-    def _load_stage(self, name: str, planned: str) -> StageExecutor | HostExecutor:
-        stage, device = self.manifest.stages[name], self._devices[planned]
-        if stage.host is not None:
-            return HostExecutor(self.artifact, name, stage)
-        candidates = modules_for(stage, device.target)
-        for module in candidates[:-1]:
-            try:
-                return StageExecutor(self.artifact, name, stage, module, device)
-            except DeviceError:
-                raise
-            except Exception:
-                continue  # made for another chip of this kind
-        return StageExecutor(self.artifact, name, stage, candidates[-1], device)
-
-    def _is_tiny(self, choice: Choice) -> bool:
-        if sum(device.target != HOST for device in choice.plan.devices) != 1:
-            return False
-        costs = [
-            self.manifest.stages[step.stage].cost
-            for steps in choice.plan.steps.values()
-            for step in steps
-        ]
-        moved = [cost.bytes_read + cost.bytes_written for cost in costs]
-        return all(moved) and sum(moved) <= TINY_BYTES and sum(c.flops for c in costs) <= TINY_OPS
 
     def _abandon(self, programs: dict[str, Program], error: DeviceError) -> None:
         """Go on without the device that failed in a call, or raise `error`."""

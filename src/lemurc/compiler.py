@@ -23,7 +23,7 @@ from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
 from lemurc.options import CompileOptions
-from lemurc.systems import Description, asked, described, notes_on, systems
+from lemurc.systems import Description, asked_devices, find_description, notes_on, systems
 from lemurc.user_modules import import_modules
 from lemurc.verification import Verdict
 
@@ -72,7 +72,7 @@ def compile(
     from lemurc.targets.registry import parse_targets
 
     requests = parse_targets(targets)
-    planned_for = described(chosen.system)
+    planned_for = find_description(chosen.system)
     systems(requests, chosen.pins, planned_for)  # before the work: what it refuses
     destination = Path(output) if output is not None else None
     if destination is not None:
@@ -262,7 +262,7 @@ def _lower(
         tuple(archs),
         options.opt_level,
         program.level,
-        asked=asked(sets, options.system is not None),
+        asked=asked_devices(sets, options.system is not None),
         strict=options.strict,
         host_ops=options.allow_host_ops,
         pass_limit=options.pass_limit,

@@ -8,7 +8,9 @@ Plain data in and out: passes place by it, `bench` and the benchmarks check it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from math import ceil, exp, log
+from operator import itemgetter
 
 from lemurc.manifest import Workload
 
@@ -25,19 +27,8 @@ _BLUR = 0.05
 class Sample:
     """A measured operation: `seconds` of one execution, without what a call costs."""
 
-    kind: str
-    dtype: str
-    flops: int
-    bytes_read: int
-    bytes_written: int
-    shape: tuple[int, ...]
+    work: Workload
     seconds: float
-
-    @property
-    def work(self) -> Workload:
-        return Workload(
-            self.kind, self.dtype, self.flops, self.bytes_read, self.bytes_written, self.shape
-        )
 
 
 @dataclass(frozen=True)
@@ -99,11 +90,15 @@ def correction(work: Workload, figures: Figures) -> float:
     that nobody measured is corrected as those it shares its costliest part with.
     """
     for same in (_same_kind, _alike):
-        near = sorted(
-            (_distance(work, sample), sample)
-            for sample in figures.samples
-            if sample.dtype == work.dtype and same(work, sample)
-        )[:_NEIGHBOURS]
+        near = nsmallest(
+            _NEIGHBOURS,
+            (
+                (_distance(work, sample.work), sample)
+                for sample in figures.samples
+                if sample.work.dtype == work.dtype and same(work, sample.work)
+            ),
+            key=itemgetter(0),
+        )
         if near:
             break
     else:
@@ -122,24 +117,24 @@ def _ratio(sample: Sample, figures: Figures) -> float:
     return max(sample.seconds - figures.launch, 0.05 * sample.seconds) / max(expected, 1e-12)
 
 
-def _same_kind(work: Workload, sample: Sample) -> bool:
-    return sample.kind == work.kind
+def _same_kind(work: Workload, other: Workload) -> bool:
+    return other.kind == work.kind
 
 
-def _alike(work: Workload, sample: Sample) -> bool:
+def _alike(work: Workload, other: Workload) -> bool:
     """Both products of matrices, or both none."""
-    return bool(sample.shape) == bool(work.shape)
+    return bool(other.shape) == bool(work.shape)
 
 
-def _distance(work: Workload, sample: Sample) -> float:
+def _distance(work: Workload, other: Workload) -> float:
     """Between logarithms of what decides the time: work, bytes, and the shape of a product."""
     pairs = [
-        (work.flops, sample.flops),
-        (work.bytes_read, sample.bytes_read),
-        (work.bytes_written, sample.bytes_written),
+        (work.flops, other.flops),
+        (work.bytes_read, other.bytes_read),
+        (work.bytes_written, other.bytes_written),
     ]
-    if len(work.shape) == len(sample.shape):
-        pairs += list(zip(work.shape, sample.shape, strict=True))
+    if len(work.shape) == len(other.shape):
+        pairs += list(zip(work.shape, other.shape, strict=True))
     return sum(abs(log((a + 1) / (b + 1))) for a, b in pairs)
 
 

@@ -54,7 +54,7 @@ class Profile:
 
     def figures(self) -> dict[str, Any]:
         """The part that the attribute `lemur.system` takes."""
-        rows = [list(dataclasses.astuple(sample)) for sample in self.samples]
+        rows = [[*dataclasses.astuple(s.work)[:-1], s.seconds] for s in self.samples]
         # Being together saves work; what says otherwise was disturbed.
         together = min(1.0, median(self.gains.values())) if self.gains else 1.0
         known: dict[str, Any] = {"samples": rows, "together": together}
@@ -89,7 +89,7 @@ def add(
         old.compiler,
         stages=_joined(old.stages, stages or {}, MOST_STAGES),
         samples=tuple(
-            _sample(work, seconds)
+            Sample(work, seconds)
             for work, seconds in _joined(times, samples or {}, MOST_SAMPLES).items()
         ),
         call=min((c for c in (old.call, call) if c is not None), default=None),
@@ -104,18 +104,6 @@ def _joined(old: Mapping[Any, float], new: Mapping[Any, float], most: int) -> di
     kept = {key: seconds for key, seconds in old.items() if key not in new}
     kept |= {key: min(seconds, old.get(key, seconds)) for key, seconds in new.items()}
     return dict(list(kept.items())[-most:])
-
-
-def _sample(work: Workload, seconds: float) -> Sample:
-    return Sample(
-        work.kind,
-        work.dtype,
-        work.flops,
-        work.bytes_read,
-        work.bytes_written,
-        work.shape,
-        seconds,
-    )
 
 
 def _path(device: DeviceKey) -> Path:

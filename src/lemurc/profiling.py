@@ -86,11 +86,11 @@ def known(requests: Sequence["TargetRequest"]) -> dict[str, Profile]:
     folder = default_directory() / "profiles"
     names = [request.target.name for request in requests]
     kinds = tuple(name for name in names if any(folder.glob(f"{name}-*.json")))
-    found = discover(kinds) if kinds else None
+    found = discover(kinds)
     profiled: dict[str, Profile] = {}
     for kind in kinds:
-        for device in found.names.get(kind, ()) if found is not None else ():
-            key = key_of(kind, found.descriptions.get(device, "") if found is not None else "")
+        for device in found.names[kind]:
+            key = key_of(kind, found.descriptions[device])
             profile = profiles.read(key.target, key.description, key.threads)
             if profile is not None:
                 profiled.setdefault(kind, profile)

@@ -17,7 +17,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -107,7 +107,6 @@ class KnownDevice:
     bandwidth: Rates
     memory: int
     sources: dict[str, str]
-    aliases: tuple[str, ...] = ()
 
 
 def read_system(path: str | Path) -> SystemDescription:
@@ -163,18 +162,11 @@ def known_devices() -> dict[str, KnownDevice]:
     }
 
 
-def rate(rates: Mapping[str, float], dtype: str) -> float | None:
-    """The rate of `dtype`; a type that is not listed runs as f32."""
-    return rates.get(dtype) or rates.get("f32")
-
-
 def find_known(name: str, path: str, where: str) -> KnownDevice:
     """The known device called `name`, in any spelling of case and spaces."""
     known = known_devices()
     spellings = {
-        _plain(word): device
-        for key, device in known.items()
-        for word in (key, device.title, *device.aliases)
+        _plain(word): device for key, device in known.items() for word in (key, device.title)
     }
     if _plain(name) in spellings:
         return spellings[_plain(name)]

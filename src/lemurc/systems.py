@@ -40,7 +40,7 @@ class Description:
         return (origin.processor, origin.cores) == (processor_name(), available_cores())
 
 
-def described(path: str | Path | None) -> Description | None:
+def find_description(path: str | Path | None) -> Description | None:
     """The system of `path`, else this machine as `lemurc probe` found it, if it ever did."""
     if path is not None:
         return Description(read_system(path), str(path), asked=True)
@@ -88,7 +88,7 @@ def systems(
     return tuple(sets[:MOST_SETS])
 
 
-def asked(sets: Sequence[System], described: bool) -> tuple[str, ...]:
+def asked_devices(sets: Sequence[System], described: bool) -> tuple[str, ...]:
     """The devices that the user named: pinned ones, and all of a description."""
     names = {device for _, device in sets[0]["pins"]}
     if described:
@@ -152,14 +152,12 @@ class _Devices:
             _refuse_pins([("*", name)], list(self._requests))
         request = self._requests[kind]
         item: System = request.target.system_device(name, request.archs)
-        item |= self._profiled.get(kind, {})
-        if origin is None:
-            return item
-        for key in ("flops", "bandwidth", "launch", "call", "memory"):
-            if getattr(origin, key) or getattr(origin, key) == 0:
-                item[key] = getattr(origin, key)
-        item["slowdown"] = origin.slowdown
-        return item | {k: v for k, v in self._profiled.get(kind, {}).items() if k == "call"}
+        if origin is not None:
+            for key in ("flops", "bandwidth", "launch", "call", "memory"):
+                if getattr(origin, key) or getattr(origin, key) == 0:
+                    item[key] = getattr(origin, key)
+            item["slowdown"] = origin.slowdown
+        return item | self._profiled.get(kind, {})
 
     def _links_of(self, origins: dict[str, DeviceDescription | None]) -> list[System]:
         """Links between those devices, and from the described CPU where none of them is one."""

@@ -17,9 +17,7 @@ COPY = Workload("copy", "f32", 0, 1 << 20, 1 << 20)
 def sample(work: Workload, factor: float, device: Figures = DEVICE) -> Sample:
     """`work` as it would be measured where it takes `factor` of the formula's time."""
     taken = factor * roofline(work, device) + device.launch
-    return Sample(
-        work.kind, work.dtype, work.flops, work.bytes_read, work.bytes_written, work.shape, taken
-    )
+    return Sample(work, taken)
 
 
 def test_arithmetic_or_memory_whichever_is_longer() -> None:

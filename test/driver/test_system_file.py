@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from lemurc import system_file
@@ -120,7 +121,6 @@ def test_known_devices_have_a_source_for_each_figure_and_a_target_that_compiles(
 
 
 def test_the_schema_accepts_what_is_written_and_refuses_what_is_unknown() -> None:
-    jsonschema = pytest.importorskip("jsonschema")
     path = Path(__file__).parents[2] / "docs" / "schema" / "system.v1.json"
     schema = json.loads(path.read_text())
     written = json.loads(system_file.to_json(read((CPU, GPU), links=[LINK])))

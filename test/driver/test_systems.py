@@ -6,7 +6,7 @@ import pytest
 
 from lemurc.errors import UsageError
 from lemurc.system_file import system_from
-from lemurc.systems import HOST_MEMORY, Description, System, asked, notes_on, systems
+from lemurc.systems import HOST_MEMORY, Description, System, asked_devices, notes_on, systems
 from lemurc.targets.registry import parse_targets
 
 DOCUMENT = {
@@ -37,7 +37,7 @@ def test_described_devices_come_first_and_give_the_figures_of_every_set() -> Non
     assert sets[2]["devices"][0]["launch"] == 0.0
     assert sets[2]["devices"][0]["slowdown"] == 3.0
     assert sets[3]["devices"][0]["memory"] == 5
-    assert asked(sets, True) == ("big", "cpu:0")
+    assert asked_devices(sets, True) == ("big", "cpu:0")
 
 
 def test_links_follow_their_devices_and_stay_for_a_gpu_alone() -> None:

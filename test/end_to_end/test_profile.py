@@ -59,7 +59,7 @@ def test_a_profile_changes_later_predictions_on_this_machine_alone(
     assert any("timed" in note for note in result.notes)
     (path,) = (own_cache / "profiles").glob("cpu-*.json")
     stored = json.loads(path.read_text())
-    assert {sample["kind"] for sample in stored["samples"]} >= {"gelu+linear", "layer_norm"}
+    assert {sample["work"]["kind"] for sample in stored["samples"]} >= {"gelu+linear", "layer_norm"}
     (stage,) = result.manifest.stages.values()
     measured = stored["stages"][stage.content]
     again = compiled(tmp_path / "again.lemur")

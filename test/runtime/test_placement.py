@@ -9,7 +9,7 @@ import pytest
 import lemurc
 from lemurc.errors import DeviceError
 from lemurc.manifest import Cost, Device, Manifest, ModuleFile, Plan, Prediction, Stage, Step
-from lemurc.runtime import cpu_features, devices, placement, program, session
+from lemurc.runtime import cpu_features, devices, placement, program, stages
 from lemurc.runtime.artifact import Artifact, write
 from lemurc.runtime.devices import Inventory
 from lemurc.runtime.placement import LemurcWarning
@@ -260,14 +260,14 @@ def test_a_device_lost_in_a_strict_session(two_plans, monkeypatch):
 
 
 def test_a_device_that_cannot_load_its_stages(two_plans, monkeypatch):
-    original = session.StageExecutor
+    original = stages.StageExecutor
 
     def load(artifact, name, stage, module, device):
         if device.name == "cpu:1":
             raise DeviceError("no memory", code="out-of-memory", where="cpu:1")
         return original(artifact, name, stage, module, device)
 
-    monkeypatch.setattr(session, "StageExecutor", load)
+    monkeypatch.setattr(stages, "StageExecutor", load)
     with pytest.warns(LemurcWarning, match="no memory"):
         loaded = lemurc.load(two_plans)
     np.testing.assert_array_equal(loaded(X), X)

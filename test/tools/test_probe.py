@@ -134,19 +134,19 @@ def test_nothing_but_the_probe_runs_probe_programs(programs: Path) -> None:
 def test_compile_plans_with_what_was_measured_and_says_so(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lemurc.systems import described, notes_on, systems
+    from lemurc.systems import find_description, notes_on, systems
     from lemurc.targets.registry import parse_targets
 
     monkeypatch.setenv("LEMURC_CACHE_DIR", str(tmp_path))
     requests = parse_targets("cpu")
-    assert described(None) is None
+    assert find_description(None) is None
     result = lemurc.probe(programs=programs, targets="cpu")
     assert result.system is not None
-    found = described(None)
+    found = find_description(None)
     (system,) = systems(requests, (), found)
     assert system["devices"][0]["flops"] == result.system.devices[0].flops
     assert system["devices"][0]["name"] == "cpu"
     assert notes_on(requests, found)[0].startswith("planned with cpu:0 as `lemurc probe` measured")
     text = (tmp_path / "system.json").read_text()
     (tmp_path / "system.json").write_text(text.replace('"cores": ', '"cores": 1'))
-    assert described(None) is None, "another machine's"
+    assert find_description(None) is None, "another machine's"

@@ -1,0 +1,57 @@
+"""Loading the stages of a plan on its devices."""
+
+from collections.abc import Mapping
+
+from lemurc.errors import DeviceError
+from lemurc.manifest import HOST, Manifest, Plan, Stage
+from lemurc.runtime.artifact import Artifact
+from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.host_operators import HostExecutor
+from lemurc.runtime.layout import Executors
+from lemurc.runtime.placement import modules_for
+
+TINY_OPS = 200_000
+TINY_BYTES = 1 << 20
+"""Up to here one thread is done before a second one is awake."""
+
+
+def load_stages(artifact: Artifact, plan: Plan, devices: Mapping[str, OpenDevice]) -> Executors:
+    """An executor for each stage and device of `plan`; `devices` are by the plan's names."""
+    executors: Executors = {}
+    for steps in plan.steps.values():
+        for step in steps:
+            key = step.stage, step.device
+            if key in executors:
+                continue
+            stage = artifact.manifest.stages[step.stage]
+            if stage.host is not None:
+                executors[key] = HostExecutor(artifact, step.stage, stage)
+            else:
+                executors[key] = load_stage(artifact, step.stage, stage, devices[step.device])
+    return executors
+
+
+def load_stage(artifact: Artifact, name: str, stage: Stage, device: OpenDevice) -> StageExecutor:
+    """`stage` by the first of its modules that `device` takes; raises why the last is refused.
+
+    DeviceError at once where it is the device that fails.
+    """
+    candidates = modules_for(stage, device.target)
+    for module in candidates[:-1]:
+        try:
+            return StageExecutor(artifact, name, stage, module, device)
+        except DeviceError:
+            raise
+        except Exception:
+            continue  # made for another chip of this kind
+    return StageExecutor(artifact, name, stage, candidates[-1], device)
+
+
+def is_tiny(manifest: Manifest, plan: Plan) -> bool:
+    """Whether waking a worker thread would cost more than the whole plan, on one device."""
+    if sum(device.target != HOST for device in plan.devices) != 1:
+        return False
+    costs = [manifest.stages[step.stage].cost for steps in plan.steps.values() for step in steps]
+    moved = [cost.bytes_read + cost.bytes_written for cost in costs]
+    return all(moved) and sum(moved) <= TINY_BYTES and sum(c.flops for c in costs) <= TINY_OPS
