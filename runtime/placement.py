@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lemurc.errors import DeviceError
 from lemurc.manifest import HOST, Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime import cpu_features
-from lemurc.runtime.devices import DRIVERS, HOST_TARGETS, Inventory, discover, is_software
+from lemurc.runtime.devices import HOST_TARGETS, Inventory, discover, is_software, kinds
 
 
 class LemurcWarning(UserWarning):
@@ -86,11 +86,11 @@ def choose(
     """
     targets = targets_of(manifest)
     for name in wanted or ():
-        if name.partition(":")[0] not in DRIVERS:
+        if name.partition(":")[0] not in kinds():
             raise DeviceError(
-                f"unknown device {name!r}; found {_listed(discover(tuple(DRIVERS)))}",
+                f"unknown device {name!r}; found {_listed(discover(kinds()))}",
                 code="unknown-device",
-                hint=f"devices are called {', '.join(f'{target}:0' for target in DRIVERS)}",
+                hint=f"devices are called {', '.join(f'{kind}:0' for kind in kinds())}",
             )
     _refuse_unplanned_numbers(manifest, wanted or ())
     found = inventory or discover(targets)
@@ -106,7 +106,7 @@ def choose(
                 return Choice(plan, bound, tuple(passed_over))
             names = ", ".join(d.name for d in plan.devices if d.target != HOST)
             passed_over.append(f"the plan for {names}: {why}")
-    everything = inventory or discover(tuple(DRIVERS))
+    everything = inventory or discover(kinds())
     reasons = [*_why_not_wanted(targets, wanted or (), everything), *passed_over]
     raise DeviceError(
         f"this artifact was compiled for {', '.join(targets) or 'nothing'}, and none of its "

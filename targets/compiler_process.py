@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -79,7 +78,11 @@ class CompilerProcess:
 
     def crashed(self) -> bool:
         """Whether a signal, not a verdict, ended it."""
-        return self._hung or self._process.returncode in _CRASHES or "PLEASE submit a bug report" in self.log()
+        return (
+            self._hung
+            or self._process.returncode in _CRASHES
+            or "PLEASE submit a bug report" in self.log()
+        )
 
     def module(self) -> bytes | None:
         """What was compiled, or None when nothing was."""

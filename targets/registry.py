@@ -4,8 +4,8 @@ import difflib
 import importlib
 from dataclasses import dataclass
 
-from lemurc import plugins
 from lemurc.errors import UsageError
+from lemurc.plugins import TARGETS, Plugin, installed
 from lemurc.targets.base import Target
 
 BUILTIN = ("cpu", "cuda", "rocm", "vulkan", "metal", "vmvx")
@@ -93,13 +93,12 @@ def _architecture(target: Target, name: str) -> tuple[str, str]:
     )
 
 
-def _plugins() -> dict[str, plugins.Plugin]:
+def _plugins() -> dict[str, Plugin]:
     """By the name of the target; names of ours are ours."""
-    found = plugins.found(plugins.TARGETS)
-    return {name: plugin for name, plugin in found.items() if name not in BUILTIN}
+    return {name: plugin for name, plugin in installed(TARGETS).items() if name not in BUILTIN}
 
 
-def _plugged_in(plugin: plugins.Plugin) -> Target:
+def _plugged_in(plugin: Plugin) -> Target:
     target = plugin.load()
     if not isinstance(target, Target):
         wrong = f"is a {type(target).__name__}, not a Target"
@@ -108,9 +107,9 @@ def _plugged_in(plugin: plugins.Plugin) -> Target:
     else:
         return target
     raise UsageError(
-        f"entry point {plugin.name!r} of {plugin.package} {wrong}",
+        f"entry point {plugin.name!r} {wrong}",
         code="bad-target-plugin",
-        where=plugins.TARGETS,
+        where=f"{TARGETS} of {plugin.package}",
         hint="let the entry point name a lemurc.targets.base.Target of its own name",
     )
 

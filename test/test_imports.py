@@ -15,6 +15,7 @@ CORE = {
     "errors",
     "manifest",
     "options",
+    "plugins",
     "pytree",
     "sizes",
     "system_file",

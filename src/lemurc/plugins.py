@@ -43,7 +43,7 @@ class Plugin:
             ) from error
 
 
-def found(group: str) -> dict[str, Plugin]:
+def installed(group: str) -> dict[str, Plugin]:
     """The plug-ins of `group` by name; UsageError where two packages claim one."""
     plugins: dict[str, Plugin] = {}
     for point in entry_points(group=group):
