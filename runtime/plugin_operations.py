@@ -14,9 +14,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from iree.runtime import HalElementType
 
-from lemurc.errors import InternalError
-from lemurc.manifest import DTYPES
 from lemurc.runtime import transport
 from lemurc.runtime.boundary import DeviceTensor
 from lemurc.runtime.devices import OpenDevice
@@ -82,7 +81,7 @@ class MovePlugin:
             if self.source in call.pending:
                 call.pending[self.source].wait()
             return transport.fetch_now(view, self.origin, view.dtype)
-        dtype = _dtype(view.element_type)
+        dtype = np.dtype(HalElementType.map_to_dtype(view.element_type))
         if self.origin.is_host:
             if ready is not None:
                 ready[0].wait_for(ready[1])
@@ -109,10 +108,3 @@ class InvokePlugin:
         for cell, buffer in zip(self.outputs, results, strict=True):
             call.views[cell] = buffer
             call.pending[cell] = pending
-
-
-def _dtype(element: int) -> np.dtype:
-    for name in (*DTYPES.values(), "complex64", "complex128"):
-        if element_type(name) == element:
-            return np.dtype(name)
-    raise InternalError(f"a value of IREE's element type {element:#x} cannot leave its device")

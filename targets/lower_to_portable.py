@@ -6,7 +6,8 @@ One module with one public function `@run`: inputs of the stage first, then weig
 order of `parameters`; results are those of the stage. All are ranked tensors, with `?` where
 a size is known at the call only. The body is of the dialects in `DIALECTS`; composites are
 inlined, and nothing of `lemur` is left: no operation, no attribute, no location. So equal
-layers give equal bytes, which compile once.
+layers give equal bytes, which compile once. Assertions, with which torch-mlir guards against
+what eager answers with an infinity, go too: checks of the model's own are results.
 """
 
 import io
@@ -20,7 +21,7 @@ from lemurc.targets.lower_to_iree import LoweredStage, entry_point, stage_module
 from lemurc.targets.memory_effects import MemoryEffects
 
 DIALECTS = frozenset(
-    {"arith", "builtin", "cf", "complex", "func", "linalg", "math", "scf", "tensor", "tm_tensor"}
+    {"arith", "builtin", "complex", "func", "linalg", "math", "scf", "tensor", "tm_tensor"}
 )
 
 _CLEANUP = "builtin.module(inline,canonicalize,cse,symbol-dce,strip-debuginfo)"
@@ -35,8 +36,11 @@ def lower_to_portable(source: bytes) -> LoweredStage:
     module = stage_module(outer)
     run = entry_point(module)
     parameters = _weights_last(run)
-    for op in walk(module):
-        _strip(op, run)
+    for op in list(walk(module)):
+        if op.name == "cf.assert":
+            op.erase()
+        else:
+            _strip(op, run)
     module.attributes["sym_name"] = ir.StringAttr.get("stage")
     PassManager.parse(_CLEANUP).run(module)
     _inline_rest(module, run)

@@ -46,7 +46,6 @@ BUFFERS_TO_LLVM = (
     "convert-bufferization-to-memref",
     "func.func(refback-munge-memref-copy)",
     "func.func(convert-linalg-to-loops)",
-    "func.func(refback-expand-ops-for-llvm)",
     "func.func(expand-strided-metadata)",
     "lower-affine",
     "convert-scf-to-cf",
@@ -56,11 +55,11 @@ BUFFERS_TO_LLVM = (
     "arith-expand",
     "convert-complex-to-libm",
     "convert-complex-to-standard",
-    "math-expand-ops{ops=}",
     "func.func(math-extend-to-supported-types{extra-types=f64 target-type=f32})",
     "func.func(convert-math-to-llvm)",
-    "convert-math-to-libm",
+    # before there are declarations of the C library's functions, which have no wrapper
     "func.func(llvm-request-c-wrappers)",
+    "convert-math-to-libm",
     "convert-complex-to-llvm",
     "finalize-memref-to-llvm",
     "convert-arith-to-llvm",
@@ -87,6 +86,8 @@ def compile(stage: bytes) -> bytes:
         sorts = "tm_tensor." in str(module)
         _run(module, SORTS_TO_BUFFERS if sorts else TENSORS_TO_BUFFERS)
         _run(module, BUFFERS_TO_LLVM)
+        # bytecode keeps the order of uses, which is another in each run, and text does not
+        module = ir.Module.parse(str(module))
         stream = io.BytesIO()
         module.operation.write_bytecode(stream)
     return Executable(arguments, results, stream.getvalue()).encode()

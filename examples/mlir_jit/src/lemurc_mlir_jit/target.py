@@ -1,8 +1,18 @@
 """What lemurc plans with: one processor core, and a compiler that is not IREE's."""
 
+import hashlib
 from importlib.metadata import version
+from pathlib import Path
 
 from lemurc.targets.base import Architecture, Compiler, DeviceModel, Target
+
+
+def _version() -> str:
+    """Of everything that decides an executable: the passes, and this package's choice of them."""
+    folder = Path(__file__).parent
+    sources = b"".join((folder / name).read_bytes() for name in ("compiler.py", "executable.py"))
+    return f"{hashlib.sha256(sources).hexdigest()} torch-mlir {version('torch-mlir')}"
+
 
 TARGET = Target(
     name="mlir_jit",
@@ -16,8 +26,5 @@ TARGET = Target(
         launch=1.0e-6,
         memory=8 << 30,
     ),
-    compiler=Compiler(
-        module="lemurc_mlir_jit.compiler",
-        version=f"{version('lemurc-mlir-jit')} torch-mlir {version('torch-mlir')}",
-    ),
+    compiler=Compiler(module="lemurc_mlir_jit.compiler", version=_version()),
 )
