@@ -94,7 +94,8 @@ class MovePlugin:
             return np.empty(tuple(view.shape), dtype)
         line.wait_for(done[1])
         size = math.prod(view.shape) * dtype.itemsize
-        return staging.bytes[:size].view(dtype).reshape(tuple(view.shape))
+        array: np.ndarray = staging.bytes[:size].view(dtype)
+        return array.reshape(tuple(view.shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ For our own targets and for those of other packages. What a target declares that
 element types and kinds of operation, is listed as not offered, and is no pass.
 """
 
+import contextlib
 import fnmatch
 import importlib
 import shutil
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lemurc.errors import DeviceError, LemurcError, UsageError
 
 if TYPE_CHECKING:
+    from lemurc.runtime.session import Session
     from lemurc.tools.conformance_cases.case import Bench, Expression, Scenario
 
 PASS, FAIL, NOT_OFFERED = "pass", "fail", "not offered"
@@ -161,15 +163,18 @@ def _results(
     for group, cases in groups.items():
         expressions = [(name, case) for name, case in cases if isinstance(case, Expression)]
         report("conformance", done, len(chosen), group)
-        together = _compiled_together(bench, [case for _, case in expressions])
-        for name, case in cases:
-            report("conformance", done, len(chosen), name)
-            yield _result(bench, name, case, together)
-            done += 1
+        with contextlib.ExitStack() as held:
+            together = _loaded_together(bench, [case for _, case in expressions])
+            if together is not None:
+                held.enter_context(together)
+            for name, case in cases:
+                report("conformance", done, len(chosen), name)
+                yield _result(bench, name, case, together)
+                done += 1
     report("conformance", done, len(chosen), "")
 
 
-def _compiled_together(bench: "Bench", expressions: Sequence["Expression"]) -> Path | None:
+def _loaded_together(bench: "Bench", expressions: Sequence["Expression"]) -> "Session | None":
     """One artifact for all: None when it cannot be, and each has to be compiled by itself."""
     if len(expressions) < 2:
         return None
@@ -178,13 +183,13 @@ def _compiled_together(bench: "Bench", expressions: Sequence["Expression"]) -> P
     entries = {case.name: (Function(case.function), case.calls[0]) for case in expressions}
     shapes = {case.name: case.dynamic for case in expressions if case.dynamic is not None}
     try:
-        return bench.compile(entries, dynamic_shapes=shapes)
+        return bench.load(bench.compile(entries, dynamic_shapes=shapes))
     except LemurcError:
         return None
 
 
 def _result(
-    bench: "Bench", name: str, case: "Expression | Scenario", together: Path | None
+    bench: "Bench", name: str, case: "Expression | Scenario", together: "Session | None"
 ) -> CaseResult:
     from lemurc.tools.conformance_cases.case import Expression, Failed
 
@@ -205,18 +210,24 @@ def _result(
     return CaseResult(name, status, detail, time.monotonic() - start)
 
 
-def _evaluate(bench: "Bench", case: "Expression", together: Path | None) -> None:
-    from lemurc.tools.conformance_cases.case import Function, eager, expect
+def _evaluate(bench: "Bench", case: "Expression", together: "Session | None") -> None:
+    from lemurc.tools.conformance_cases.case import Function
 
-    path = together
-    if path is None:
-        entries = {case.name: (Function(case.function), case.calls[0])}
-        shapes = {} if case.dynamic is None else {case.name: case.dynamic}
-        path = bench.compile(entries, dynamic_shapes=shapes)
-    with bench.load(path) as session:
-        for number, args in enumerate(case.calls):
-            got = getattr(session, case.name)(*args)
-            expect(got, eager(case.function, args), f"call {number}", bits=case.bits)
+    if together is not None:
+        _compare(together, case)
+        return
+    entries = {case.name: (Function(case.function), case.calls[0])}
+    shapes = {} if case.dynamic is None else {case.name: case.dynamic}
+    with bench.load(bench.compile(entries, dynamic_shapes=shapes)) as session:
+        _compare(session, case)
+
+
+def _compare(session: "Session", case: "Expression") -> None:
+    from lemurc.tools.conformance_cases.case import eager, expect
+
+    for number, args in enumerate(case.calls):
+        got = getattr(session, case.name)(*args)
+        expect(got, eager(case.function, args), f"call {number}", bits=case.bits)
 
 
 def _silent(phase: str, done: int, total: int, detail: str) -> None:

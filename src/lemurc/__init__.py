@@ -6,8 +6,8 @@
 
 Every verb of the command line is a call of the same name: `lemurc.run`, `lemurc.verify`,
 `lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.probe`,
-`lemurc.conformance`, `lemurc.doctor`. Only the list of targets is `lemurc.tools.targets.targets()`, since
-`lemurc.targets` is the package of them.
+`lemurc.conformance`, `lemurc.doctor`. Only the list of targets is
+`lemurc.tools.targets.targets()`, since `lemurc.targets` is the package of them.
 """
 
 from typing import TYPE_CHECKING, Any

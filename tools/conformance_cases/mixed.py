@@ -52,6 +52,8 @@ class _Nothing(nn.Module):
 class _Counter(nn.Module):
     """Both devices read the state, and one of them writes it."""
 
+    total: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("total", torch.zeros(4, 4))

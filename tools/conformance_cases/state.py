@@ -7,6 +7,9 @@ from lemurc.tools.conformance_cases.case import Bench, Scenario, draw, expect
 
 
 class _Counter(nn.Module):
+    total: torch.Tensor
+    calls: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("total", torch.zeros(4))
@@ -20,6 +23,8 @@ class _Counter(nn.Module):
 
 class _Cache(nn.Module):
     """A table of which a call writes one row and reads all."""
+
+    rows: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()

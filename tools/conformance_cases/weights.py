@@ -24,6 +24,8 @@ class _Layers(nn.Module):
 class _Tied(nn.Module):
     """Two layers of one weight, and a table that is not floating point."""
 
+    shifts: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(1)
