@@ -86,7 +86,7 @@ def choose(
     """
     targets = targets_of(manifest)
     for name in wanted or ():
-        if name.partition(":")[0] not in kinds():
+        if name.partition(":")[0] not in (*kinds(), *targets):
             raise DeviceError(
                 f"unknown device {name!r}; found {_listed(discover(kinds()))}",
                 code="unknown-device",
@@ -240,6 +240,10 @@ def _why_not(
 def _way_out(
     manifest: Manifest, wanted: Sequence[str] | None, excluded: frozenset[str], found: Inventory
 ) -> str:
+    for target in targets_of(manifest):
+        package = manifest.producer.get(f"target {target}")
+        if package is not None and target not in kinds():
+            return f"install {package}, which made the code for {target} and adds its devices"
     asked = "" if wanted is None else f"devices={list(wanted)}"
     for plan in manifest.plans if asked else ():
         bound, _ = _bind(manifest, plan, found, None, excluded, frozenset())

@@ -94,6 +94,11 @@ def _no_tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
     return ()
 
 
+LACKS = ("dynamic-softmax", "empty-tensors", "f64-functions")
+"""What a target may say it lacks, beside element types and kinds: softmax over tensors of sizes
+known at the call only, tensors without elements at run time, exp and its like of f64."""
+
+
 @dataclass(frozen=True)
 class Compiler:
     """A compiler of a plug-in's own, where IREE makes no code for a target.
@@ -146,12 +151,20 @@ class Target:
     """Whether IREE's own attention serves; where not, it is taken to pieces."""
     fused_reductions: bool = True
     """Whether IREE may fuse reductions of one another's results into one dispatch."""
+    exact_scalars: bool = True
+    """Whether IREE compares, rounds and casts numbers right; where not, it is spelt out."""
     retry: tuple[str, ...] = ()
     """Flags to try again with, for stages that crash IREE without them."""
     resolve: Callable[[str], str] | None = None
     """Turns a name that depends on the machine ("host") into an architecture."""
     compiler: Compiler | None = None
     """Makes the code instead of IREE."""
+    lacks: tuple[str, ...] = ()
+    """Of LACKS: what `lemurc conformance` asks of no device of this target."""
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.lacks) - set(LACKS)):
+            raise ValueError(f"{self.name} lacks {', '.join(unknown)}; known: {', '.join(LACKS)}")
 
     def architecture(self, name: str) -> Architecture | None:
         """The architecture called `name`, if this target has one."""

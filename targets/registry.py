@@ -1,5 +1,6 @@
 """`--targets cpu:host,cuda:sm_80+sm_89` and the targets it may name."""
 
+import contextlib
 import difflib
 import importlib
 from dataclasses import dataclass
@@ -21,10 +22,23 @@ class TargetRequest:
 
 
 def targets() -> dict[str, Target]:
-    """Every target by name: ours, then those of installed packages."""
-    return {name: _builtin(name) for name in BUILTIN} | {
-        name: _plugged_in(plugin) for name, plugin in _plugins().items()
-    }
+    """Every target by name: ours, then those of installed packages, but for broken ones."""
+    found = {name: _builtin(name) for name in BUILTIN}
+    for name, plugin in _plugins().items():
+        with contextlib.suppress(UsageError):
+            found[name] = _plugged_in(plugin)
+    return found
+
+
+def broken() -> dict[str, UsageError]:
+    """What is wrong with the targets of installed packages that cannot be used, by name."""
+    errors: dict[str, UsageError] = {}
+    for name, plugin in _plugins().items():
+        try:
+            _plugged_in(plugin)
+        except UsageError as error:
+            errors[name] = error
+    return errors
 
 
 def get(name: str) -> Target:

@@ -1,7 +1,7 @@
 """`lemurc.conformance`: does a target, with a device of it, do all that lemurc asks of one?
 
-For our own targets and for those of other packages. What a target declares that it lacks,
-element types and kinds of operation, is listed as not offered, and is no pass.
+For our own targets and for those of other packages. What a target declares that it lacks
+(element types, kinds of operation, and of `lacks`) is listed as not offered, and is no pass.
 """
 
 import contextlib
@@ -74,7 +74,8 @@ def conformance(
     chosen = _chosen(cases)
     folder = Path(tempfile.mkdtemp(prefix="lemurc-conformance-"))
     try:
-        results = list(_results(target, name, folder, chosen, report or _silent))
+        lacks = frozenset(request.target.lacks)
+        results = list(_results(target, name, folder, chosen, lacks, report or _silent))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return ConformanceResult(
@@ -151,6 +152,7 @@ def _results(
     device: str,
     folder: Path,
     chosen: Sequence[tuple[str, "Expression | Scenario"]],
+    lacks: frozenset[str],
     report: Report,
 ) -> Iterator[CaseResult]:
     from lemurc.tools.conformance_cases.case import Bench, Expression
@@ -161,15 +163,20 @@ def _results(
         groups.setdefault(name.partition("/")[0], []).append((name, case))
     done = 0
     for group, cases in groups.items():
-        expressions = [(name, case) for name, case in cases if isinstance(case, Expression)]
+        offered = [case for _, case in cases if not lacks.intersection(case.needs)]
+        expressions = [case for case in offered if isinstance(case, Expression)]
         report("conformance", done, len(chosen), group)
         with contextlib.ExitStack() as held:
-            together = _loaded_together(bench, [case for _, case in expressions])
+            together = _loaded_together(bench, expressions)
             if together is not None:
                 held.enter_context(together)
             for name, case in cases:
                 report("conformance", done, len(chosen), name)
-                yield _result(bench, name, case, together)
+                if missing := sorted(lacks.intersection(case.needs)):
+                    lack = f"the target lacks {', '.join(missing)}"
+                    yield CaseResult(name, NOT_OFFERED, lack, 0.0)
+                else:
+                    yield _result(bench, name, case, together)
                 done += 1
     report("conformance", done, len(chosen), "")
 

@@ -109,4 +109,5 @@ def test_an_entry_point_that_is_no_target_is_named(monkeypatch):
 
     monkeypatch.setattr(plugins, "entry_points", lambda group: [Point()])
     with pytest.raises(UsageError, match="'toy' is a int"):
-        registry.targets()
+        registry.get("toy")
+    assert "toy" not in registry.targets() and "toy" in registry.broken()

@@ -37,6 +37,8 @@ class Expression:
     calls: tuple[tuple[torch.Tensor, ...], ...]
     dynamic: Any = None
     bits: bool = False
+    needs: tuple[str, ...] = ()
+    """What a target may lack, of `lemurc.targets.base.LACKS`."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Scenario:
 
     name: str
     run: Callable[["Bench"], None]
+    needs: tuple[str, ...] = ()
 
 
 class Function(torch.nn.Module):

@@ -80,6 +80,7 @@ EXPRESSIONS = (
             f"functions_{SHORT[dtype]}",
             _functions,
             ((draw(3, 17, dtype=dtype),), (3 * draw(3, 17, seed=1, dtype=dtype),)),
+            needs=("f64-functions",) if dtype == torch.float64 else (),
         )
         for dtype in FLOATS
     ),

@@ -22,7 +22,7 @@ def _gathered(x: torch.Tensor, at: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _scaled(x: torch.Tensor) -> list[torch.Tensor]:
-    return [x * x.shape[0], torch.softmax(x, -1), x.reshape(-1).sum(), x @ x.T]
+    return [x * x.shape[0], torch.tanh(x), x.reshape(-1).sum(), x @ x.T]
 
 
 EXPRESSIONS = (
@@ -44,6 +44,13 @@ EXPRESSIONS = (
         dynamic=(({0: ROWS},),),
     ),
     Expression(
+        "softmax_of_rows_that_vary",
+        lambda x: [torch.softmax(x, -1), torch.softmax(x, 0)],
+        tuple((draw(n, 5, seed=n),) for n in (3, 1, 64)),
+        dynamic=(({0: ROWS},),),
+        needs=("dynamic-softmax",),
+    ),
+    Expression(
         "both_sizes_vary",
         lambda x, y: [x + y, (x * y).sum(-1), torch.cat([x, y], -1)],
         tuple((draw(m, n), draw(m, n, seed=1)) for m, n in ((4, 5), (1, 2), (33, 64))),
@@ -60,5 +67,6 @@ EXPRESSIONS = (
         lambda x: [x * 2, x.sum(0)],
         tuple((draw(n, 4),) for n in (3, 0, 5, 0)),
         dynamic=(({0: MANY_OR_NONE},),),
+        needs=("empty-tensors",),
     ),
 )

@@ -35,6 +35,21 @@ class _Cache(nn.Module):
         return self.rows.sum(0) + self.rows[0]
 
 
+class _Last(nn.Module):
+    """Answers with the argument of the call before."""
+
+    last: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(300, 300))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = self.last + 1
+        self.last.copy_(x)
+        return before
+
+
 def _lives(bench: Bench) -> None:
     model, xs = _Counter(), [draw(4, seed=s) for s in range(4)]
     with bench.compiled(_Counter(), (xs[0],)) as session:
@@ -66,8 +81,21 @@ def _is_updated_in_part(bench: Bench) -> None:
             expect(session(at, x), model(at, x), f"step {step}")
 
 
+def _keeps_its_own_copy(bench: Bench) -> None:
+    x = draw(300, 300)
+    with bench.compiled(_Last(), (x,)) as session:
+        given = x.clone()
+        session(given)
+        given.zero_()
+        expect(session(given), x + 1, "the argument before, after the caller overwrote it")
+        result = session(given)
+        result.zero_()
+        expect(session(given), torch.ones(300, 300), "a call after a result was overwritten")
+
+
 SCENARIOS = (
     Scenario("lives", _lives),
     Scenario("is_saved", _is_saved),
     Scenario("is_updated_in_part", _is_updated_in_part),
+    Scenario("keeps_its_own_copy", _keeps_its_own_copy),
 )
