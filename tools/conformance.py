@@ -63,7 +63,7 @@ def conformance(
     """Run the cases on `target`, as `--targets` spells it, and on `device`, its first if None.
 
     `cases` are patterns of names, "products/*"; all cases when there are none. `report` is
-    called as the `progress` of `compile`. Raises DeviceError when there is no device, since
+    called as the `progress` of `compile`. Raises DeviceError when there is no such device, since
     nothing would be shown, and UsageError when no case fits a pattern.
     """
     from lemurc.targets.registry import package_of, parse_targets
@@ -129,7 +129,7 @@ def _description(device: str, target: str) -> str:
     from lemurc.runtime.devices import discover, open_device
 
     if device.partition(":")[0] != target:
-        raise UsageError(
+        raise DeviceError(
             f"{device} is no device of the target {target}",
             code="unknown-device",
             where="--device",

@@ -287,6 +287,6 @@ def test_a_case_that_does_not_exist() -> None:
 
 
 def test_a_device_of_another_target() -> None:
-    with pytest.raises(UsageError, match="vmvx:0 is no device of the target cpu"):
+    with pytest.raises(DeviceError, match="vmvx:0 is no device of the target cpu"):
         lemurc.conformance("cpu", device="vmvx:0")
     assert registry.get("cpu").lacks == ()
