@@ -19,4 +19,5 @@ TARGET = Target(
     illegal_types=("f64", "f16", "bf16"),
     fused_attention=False,
     exact_scalars=False,
+    lacks=("dynamic-softmax",),
 )

@@ -46,9 +46,9 @@ def test_the_cpu_passes_everything() -> None:
 def test_the_interpreter_passes_all_that_it_offers() -> None:
     result = lemurc.conformance("vmvx")
     assert [case for case in result.cases if case.status == FAIL] == []
-    types = {"type f64", "type f16", "type bf16"}
+    declared = ("type f64", "type f16", "type bf16", "the target lacks dynamic-softmax")
     for case in result.cases:
-        assert case.status == PASS or any(said in case.detail for said in types), case
+        assert case.status == PASS or any(said in case.detail for said in declared), case
     assert result.count(PASS) > 80
 
 
