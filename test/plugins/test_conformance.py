@@ -53,9 +53,11 @@ def test_the_interpreter_passes_all_that_it_offers() -> None:
 
 
 @pytest.mark.vulkan
-@pytest.mark.parametrize("group", [group for group in GROUPS if group != "calls"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_vulkan_passes_all_that_it_offers(group: str) -> None:
-    result = lemurc.conformance("vulkan", cases=[f"{group}/*"])
+    """Software Vulkan takes minutes for every way to mix two graphs: one graph has to do."""
+    cases = f"{group}/*" if group != "mixed" else "mixed/every_assignment"
+    result = lemurc.conformance("vulkan", cases=[cases])
     assert [case for case in result.cases if case.status == FAIL] == []
     assert result.ok
 
@@ -75,6 +77,7 @@ def test_the_command_tells_and_exits_by_what_failed(
     assert document["ok"] and document["package"] == "lemurc-mlir-jit 0.1.0"
     assert {case["name"] for case in document["cases"]} == {
         "weights/tied", "refusals/arguments", "refusals/sizes_out_of_range",
+        "refusals/values_out_of_range",
         "refusals/damaged_code",
     }  # fmt: skip
     ran = call("--target", "wrong", "--case", "weights/layers_float32", "--case", "shapes/moves")

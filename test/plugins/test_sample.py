@@ -181,6 +181,27 @@ def test_results_of_the_device_are_read_by_dlpack(sample: Path, tmp_path: Path) 
         np.testing.assert_array_equal(torch.from_dlpack(stays).numpy(), session(x))
 
 
+def test_operators_left_to_pytorch_run_between_its_stages(sample: Path, tmp_path: Path) -> None:
+    class Middle(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.first(x)
+            return self.last(torch.linalg.eigvalsh(y @ y.T))
+
+    model, x = Middle().eval(), torch.randn(6, 6)
+    result = lemurc.compile(
+        model, (x,), targets="mlir_jit", allow_host_ops=True, output=tmp_path / "m.lemur"
+    )
+    assert [verdict.status for verdict in result.verdicts] == ["verified"]
+    with lemurc.load(result.path) as session, torch.no_grad():
+        torch.testing.assert_close(session(x), model(x), rtol=1e-4, atol=1e-5)
+        assert "host (PyTorch)" in session.placement_line()
+
+
 def test_steps_are_timed_and_predicted(sample: Path, tmp_path: Path) -> None:
     with lemurc.load(mixed(tmp_path)) as session:
         times = session.step_times("main", [np.ones((4, 8), np.float32)], calls=3)

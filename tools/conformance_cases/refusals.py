@@ -34,6 +34,15 @@ def _out_of_range(bench: Bench) -> None:
         expect(session(draw(8, 4)), eager(model, (draw(8, 4),)), "the largest size")
 
 
+def _values_out_of_range(bench: Bench) -> None:
+    """Places outside of a table are found before the call."""
+    table, at = draw(5, 3), torch.tensor([4, 0])
+    model = Function(lambda table, at: table[at])
+    with bench.compiled(model, (table, at)) as session:
+        refused(lambda: session(table, torch.tensor([5, 0])), InputError, "a place outside a table")
+        expect(session(table, at), eager(model, (table, at)), "a call after a refused one")
+
+
 def _damaged_code(bench: Bench) -> None:
     """Every byte of code is hashed before any of it reaches the device."""
     path = bench.compile(Function(lambda x: x * 2), (draw(3, 4),))
@@ -51,5 +60,6 @@ def _damaged_code(bench: Bench) -> None:
 SCENARIOS = (
     Scenario("arguments", _arguments),
     Scenario("sizes_out_of_range", _out_of_range),
+    Scenario("values_out_of_range", _values_out_of_range),
     Scenario("damaged_code", _damaged_code),
 )

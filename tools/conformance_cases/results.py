@@ -31,6 +31,21 @@ def _stay_on_the_device(bench: Bench) -> None:
         expect(first, eager(model, (x,)), "a result whose successor was computed")
 
 
+def _change_arguments(bench: Bench) -> None:
+    """What a model does to its arguments is done to the caller's, and to nobody else's."""
+
+    def work(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(2).add_(y)
+        return x.sum(-1)
+
+    given = (draw(4, 6), draw(4, 6, seed=1))
+    with bench.compiled(Function(work), given) as session:
+        for _ in range(2):
+            ours, theirs = ([a.clone() for a in given] for _ in range(2))
+            expect(session(*theirs), work(*ours))
+            expect(theirs, ours, "the arguments after the call", bits=True)
+
+
 def _results_are_the_callers(bench: Bench) -> None:
     """What one call returned must not change with the next."""
     model, x = Function(lambda x: [x + 1, x]), draw(300, 300)
@@ -65,4 +80,5 @@ EXPRESSIONS = (
 SCENARIOS = (
     Scenario("stay_on_the_device", _stay_on_the_device),
     Scenario("are_the_callers", _results_are_the_callers),
+    Scenario("change_arguments", _change_arguments),
 )
