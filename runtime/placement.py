@@ -86,7 +86,8 @@ def choose(
     """
     targets = targets_of(manifest)
     for name in wanted or ():
-        if name.partition(":")[0] not in (*kinds(), *targets):
+        kind = name.partition(":")[0]
+        if kind not in targets and kind not in kinds():
             raise DeviceError(
                 f"unknown device {name!r}; found {_listed(discover(kinds()))}",
                 code="unknown-device",

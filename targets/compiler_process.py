@@ -54,7 +54,7 @@ class CompilerProcess:
                 process = subprocess.Popen(
                     command,
                     cwd=root,
-                    env=os.environ | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(root)),
+                    env=_environment(root),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -148,6 +148,15 @@ def save_reproducer(
     (folder / _LOG).write_text(log)
     (folder / "command.sh").write_text(f"{command}\n")
     return folder
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """That of this process, with temporary files in `folder`; what PYTHONPATH names relative to
+    the working directory must be found from there too."""
+    changed = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))
+    if searched := os.environ.get("PYTHONPATH"):
+        changed["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, searched.split(os.pathsep)))
+    return {**os.environ, **changed}
 
 
 def _with_children(pid: int) -> list[int]:

@@ -1,6 +1,7 @@
 """Packages that are wrong: one clear error that names the package, and no traceback."""
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -204,6 +205,17 @@ def test_executables_are_cached_by_the_version_of_the_compiler(
     )
     compiled("first", tmp_path)
     assert started == ["first_compiler 1", "first_compiler 2"]
+
+
+def test_a_package_on_a_relative_path_is_found(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = install("toy", compiler=COPIES)
+    monkeypatch.chdir(folder.parent)
+    inherited = os.environ["PYTHONPATH"].split(os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([folder.name, *inherited[1:]]))
+    assert inherited[0] == str(folder)
+    assert compiled("toy", tmp_path).path.exists()
 
 
 # The device
