@@ -16,7 +16,7 @@ from lemurc.manifest import Device, Plan, Step
 from lemurc.runtime.artifact import Artifact
 from lemurc.tools.conformance_cases.case import Bench, Scenario, demand, draw, eager, expect
 
-MOST_PARTS = 6
+MANY_PARTS, FEW_PARTS = 5, 3
 
 
 class _Graph(nn.Module):
@@ -72,14 +72,16 @@ class _Counter(nn.Module):
         return [before @ x, self.total.sum(-1)]
 
 
-def _check(bench: Bench, model: nn.Module, calls: list[torch.Tensor], **options: Any) -> None:
+def _check(
+    bench: Bench, model: nn.Module, calls: list[torch.Tensor], parts: int, **options: Any
+) -> None:
     both = bench.targets if bench.kind == "cpu" else f"{bench.targets},cpu"
     options = {"largest_stage": 1, **options}
     path = bench.compile(model.eval(), (calls[0],), targets=both, **options)
     if not _is_planned_alone(bench, path):
         bench.compile(model, (calls[0],), **options)  # says why not
     tried = 0
-    for assigned, mixed in _every_assignment(bench, path):
+    for assigned, mixed in _every_assignment(bench, path, parts):
         fresh = type(model)()
         fresh.load_state_dict(model.state_dict())
         with bench.load(mixed, devices=None) as session:
@@ -98,14 +100,14 @@ def _is_planned_alone(bench: Bench, path: Path) -> bool:
     return bench.kind in {device.target for device in alone}
 
 
-def _every_assignment(bench: Bench, path: Path) -> Iterator[tuple[dict[str, str], Path]]:
-    """Artifacts with one plan each, and which stage is where in it."""
+def _every_assignment(bench: Bench, path: Path, most: int) -> Iterator[tuple[dict[str, str], Path]]:
+    """Artifacts with one plan each, and which stage is where in it; stages in `most` parts."""
     other = "cpu:1" if bench.device == "cpu:0" else "cpu:0"
     devices = (Device(bench.device, bench.kind, True), Device(other, "cpu", True))
     with Artifact.open(path) as artifact:
         whole = next(plan for plan in artifact.manifest.plans if len(plan.devices) == 1)
         stages = [step.stage for step in whole.steps["main"]]
-        parts = min(len(stages), MOST_PARTS)
+        parts = min(len(stages), most)
         for chosen in itertools.product((bench.device, other), repeat=parts):
             if len(set(chosen)) < 2:
                 continue
@@ -117,25 +119,25 @@ def _every_assignment(bench: Bench, path: Path) -> Iterator[tuple[dict[str, str]
 def _sizes_vary(bench: Bench) -> None:
     rows = torch.export.Dim("rows", min=1, max=32)
     calls = [draw(n, 6, seed=n) for n in (3, 1, 9)]
-    _check(bench, _Rows(), calls, dynamic_shapes=({0: rows},))
+    _check(bench, _Rows(), calls, FEW_PARTS, dynamic_shapes=({0: rows},))
 
 
 SCENARIOS = (
     Scenario(
         "every_assignment",
-        lambda bench: _check(bench, _Graph(), [draw(4, 6, seed=s) for s in (0, 1)]),
+        lambda bench: _check(bench, _Graph(), [draw(4, 6, seed=s) for s in (0, 1)], MANY_PARTS),
     ),
     Scenario(
         "types_that_cross",
-        lambda bench: _check(bench, _Types(), [draw(3, 5, seed=s) for s in (0, 1)]),
+        lambda bench: _check(bench, _Types(), [draw(3, 5, seed=s) for s in (0, 1)], FEW_PARTS),
     ),
     Scenario(
         "halves_that_cross",
-        lambda bench: _check(bench, _Halves(), [draw(3, 5, seed=s) for s in (0, 1)]),
+        lambda bench: _check(bench, _Halves(), [draw(3, 5, seed=s) for s in (0, 1)], FEW_PARTS),
     ),
     Scenario(
         "state_of_both",
-        lambda bench: _check(bench, _Counter(), [draw(4, 4, seed=s) for s in range(3)]),
+        lambda bench: _check(bench, _Counter(), [draw(4, 4, seed=s) for s in range(3)], FEW_PARTS),
     ),
     Scenario("sizes_that_vary", _sizes_vary),
 )
