@@ -164,6 +164,8 @@ class Program:
     ) -> np.ndarray:
         if device.is_host:
             return transport.mapped(view, dtype)
+        if device.plugin is not None:
+            return transport.fetch_now(view, device, dtype)
         shape = tuple(view.shape)
         staging = call.staged[cell]
         if staging is None:

@@ -29,6 +29,7 @@ VERBS = {
     "targets": "List the targets lemurc compiles for.",
     "devices": "List the devices here, and why others are not.",
     "probe": "Measure the devices here and the links between them.",
+    "conformance": "Compare a target and its device with eager, case by case.",
     "doctor": "Check versions, drivers and devices; say what is missing and how to get it.",
 }
 

@@ -18,6 +18,7 @@ from lemurc.system_file import SystemDescription
 from lemurc.tools.bench import BenchResult
 from lemurc.tools.bisect import BisectResult
 from lemurc.tools.commands.compile import CompileSummary
+from lemurc.tools.conformance import ConformanceResult
 from lemurc.tools.devices import DevicesResult
 from lemurc.tools.doctor import DoctorResult
 from lemurc.tools.inspect import InspectResult
@@ -33,6 +34,7 @@ DOCUMENTS: dict[str, type] = {
     "bench.v1": BenchResult,
     "bisect.v1": BisectResult,
     "compile.v1": CompileSummary,
+    "conformance.v1": ConformanceResult,
     "devices.v1": DevicesResult,
     "doctor.v1": DoctorResult,
     "error.v1": ErrorReport,

@@ -6,7 +6,7 @@
 
 Every verb of the command line is a call of the same name: `lemurc.plan`, `lemurc.run`,
 `lemurc.verify`, `lemurc.bisect`, `lemurc.bench`, `lemurc.trace`, `lemurc.inspect`,
-`lemurc.devices`, `lemurc.probe`, `lemurc.doctor`. Only the list of targets is
+`lemurc.devices`, `lemurc.probe`, `lemurc.conformance`, `lemurc.doctor`. Only the list of targets is
 `lemurc.tools.targets.targets()`, since `lemurc.targets` is the package of them.
 """
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lemurc.runtime.session import load
     from lemurc.tools.bench import bench
     from lemurc.tools.bisect import bisect
+    from lemurc.tools.conformance import conformance
     from lemurc.tools.devices import devices
     from lemurc.tools.doctor import doctor
     from lemurc.tools.inspect import inspect
@@ -35,6 +36,7 @@ __all__ = [
     "bench",
     "bisect",
     "compile",
+    "conformance",
     "devices",
     "doctor",
     "inspect",
@@ -50,6 +52,7 @@ _LAZY = {
     "bench": "lemurc.tools.bench",
     "bisect": "lemurc.tools.bisect",
     "compile": "lemurc.compiler",
+    "conformance": "lemurc.tools.conformance",
     "devices": "lemurc.tools.devices",
     "doctor": "lemurc.tools.doctor",
     "inspect": "lemurc.tools.inspect",

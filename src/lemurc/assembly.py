@@ -141,7 +141,7 @@ def build(
             imports=options.imports if any(stage.host for stage in kept.values()) else (),
             golden=golden,
             tolerance=_tolerance(options),
-            producer=producer() | program.producer,
+            producer=producer() | _plugins(kept) | program.producer,
         )
         return Build(
             manifest,
@@ -193,8 +193,11 @@ def sizes(manifest: mf.Manifest) -> dict[str, int]:
 
 
 def module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
+    from lemurc.targets.registry import get
+
     digest = hashlib.sha256(content).hexdigest()[:16]
-    file = f"modules/{ir.target}-{ir.arch}-{digest}.vmfb"
+    kind = "vmfb" if get(ir.target).compiler is None else "bin"
+    file = f"modules/{ir.target}-{ir.arch}-{digest}.{kind}"
     return mf.ModuleFile(ir.target, ir.arch, file, ir.parameters)
 
 
@@ -398,6 +401,15 @@ def _tolerance(options: CompileOptions) -> dict[str, float]:
     if options.tolerance is None:
         return dict(TOLERANCE)
     return dict.fromkeys(TOLERANCE, options.tolerance)
+
+
+def _plugins(stages: dict[str, mf.Stage]) -> dict[str, str]:
+    """The packages that made code, by the name of their target."""
+    from lemurc.targets.registry import package_of
+
+    targets = sorted({module.target for stage in stages.values() for module in stage.modules})
+    packages = {f"target {name}": package_of(name) for name in targets}
+    return {name: package for name, package in packages.items() if package}
 
 
 def producer() -> dict[str, str]:

@@ -409,10 +409,13 @@ def _lower_for(
     source: _StageSource, arch: TargetArch, request: Request, packed: tuple[str, ...] = ()
 ) -> "LoweredForIree":
     from lemurc.targets.lower_to_iree import lower_to_iree
+    from lemurc.targets.lower_to_portable import lower_to_portable
     from lemurc.targets.registry import get
     from lemurc.targets.stage_passes import last_passes, stage_passes
 
     target = get(arch.target)
+    if target.compiler is not None:
+        return lower_to_portable(source.bytecode)
     select = stage_passes(target, arch.arch, packed, kernels=request.kernels)
     return lower_to_iree(source.bytecode, select=select, last=last_passes(target))
 
