@@ -122,7 +122,13 @@ class _Explained:
         fused = body is not None and body.attributes["lemur.composite"].value == "fused"
         members = list(body.regions[0].blocks[0].operations)[:-1] if fused and body else []
         return {
-            "value": str(op.attributes["lemur.values"][0].value),
+            "value": self._graph.reference(op.results[0]),
+            "values": [self._graph.reference(result) for result in op.results],
+            "needs": [
+                self._graph.reference(value)
+                for value in self._graph.needs[self._graph.placeable[place]]
+                if not self._graph.is_weight(value)
+            ],
             "kind": workloads.kind(op, self._functions),
             "members": [
                 workloads.kind(member.operation, self._functions)

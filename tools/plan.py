@@ -3,6 +3,7 @@
 For a model nothing is compiled and no device is opened; for an artifact its manifest is read.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lemurc.errors import UsageError
 from lemurc.explanation import ExplainedFunction
 from lemurc.manifest import Plan, Prediction, Stage, Transfer
+from lemurc.tools.whole_files import check_writable, write_text
 
 if TYPE_CHECKING:
     from lemurc.exchange import LoweredStage
@@ -22,7 +24,8 @@ class PlannedStep:
     and written, predicted seconds.
 
     `weights` are bytes it reads of those; `memory` the most bytes of values and temporaries on
-    its device while it runs. Null is not predicted. `paths` are the modules it comes from.
+    its device while it runs, `held` those of values there when it has run. Null is not predicted.
+    `paths` are the modules it comes from, `reads` and `makes` the values that go in and out.
     """
 
     stage: str
@@ -34,6 +37,9 @@ class PlannedStep:
     seconds: float | None
     weights: int | None
     memory: int | None
+    held: int | None
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -92,23 +98,46 @@ def plan(
     targets: str = "cpu",
     dynamic_shapes: Any = None,
     explain: str | Sequence[str] = (),
+    html: str | Path | None = None,
+    measured: str | Path | None = None,
     **options: Any,
 ) -> PlanResult:
     """The plans that `lemurc.compile` would make of the same arguments, or those that the
     artifact `model` (a path that ends in .lemur) has.
 
     `explain` names modules of the model, as pins do, whose placement is explained; "*" is all.
+    `html` names a file for a page that shows the plan; in it, of a model, all is explained.
+    `measured` is a file of `lemurc trace` or `lemurc bench --json`, to show there beside it.
     Targets are taken to compile every stage; one that turns out not to loses its plans in
     `compile`. Raises what `compile` raises before it generates code.
     """
+    if html is not None:
+        check_writable(html)
+    globs = (explain,) if isinstance(explain, str) else tuple(explain)
     if isinstance(model, (str, Path)) and str(model).endswith(".lemur"):
-        return _of_artifact(model, options | ({"explain": explain} if explain else {}))
+        result = _of_artifact(model, options | {"explain": globs})
+    else:
+        shown = globs if html is None else (*globs, "*")
+        result = _of_model(model, args, kwargs, targets, dynamic_shapes, options, shown)
+    if html is not None:
+        _write_page(result, html, measured)
+    return result if globs else dataclasses.replace(result, explanations=())
+
+
+def _of_model(
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    targets: str,
+    dynamic_shapes: Any,
+    options: dict[str, Any],
+    explain: tuple[str, ...],
+) -> PlanResult:
     from lemurc.compiler import chosen_options
     from lemurc.planning import plan_model
 
     chosen = chosen_options(options, "plan")
-    globs = (explain,) if isinstance(explain, str) else tuple(explain)
-    planned = plan_model(model, args, kwargs, targets, dynamic_shapes, chosen, globs)
+    planned = plan_model(model, args, kwargs, targets, dynamic_shapes, chosen, explain)
     return PlanResult(
         model=planned.name,
         made_from="model",
@@ -117,6 +146,15 @@ def plan(
         notes=planned.notes,
         explanations=planned.explanations,
     )
+
+
+def _write_page(result: PlanResult, path: str | Path, measured: str | Path | None) -> None:
+    from lemurc.tools.measured import read_measured
+    from lemurc.tools.plan_page import page
+
+    functions = {function.name: function for function in result.plans[0].functions}
+    times = None if measured is None else read_measured(measured, functions)
+    write_text(path, page(result, times))
 
 
 def _of_artifact(path: str | Path, options: Mapping[str, Any]) -> PlanResult:
@@ -183,6 +221,9 @@ def _function(
                 seconds=took,
                 weights=None if needs is None else needs.weights,
                 memory=None if needs is None else needs.peak,
+                held=None if needs is None else needs.held,
+                reads=stages[step.stage].inputs,
+                makes=stages[step.stage].outputs,
             )
             for step, took, needs in zip(steps, seconds, memory, strict=True)
         ),

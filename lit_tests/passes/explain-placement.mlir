@@ -20,8 +20,8 @@ module attributes {lemur.system = {
 // CHECK-SAME:    alternatives = [{call_seconds = {{.+}}, device = "cpu", fits = true
 // CHECK-SAME:    apart = [{kind = "softmax", path = "a.act", role = "reader", why = "softmax is not elementwise"}]
 // CHECK-SAME:    device = "gpu", flops = {{[0-9]+}} : i64, kind = "add+linear"
-// CHECK-SAME:    members = ["linear", "add"], paths = ["a.fc"], pins = ["a.fc=gpu"]
-// CHECK-SAME:    value = "v0", why = "pinned"}
+// CHECK-SAME:    members = ["linear", "add"], needs = ["input:0"], paths = ["a.fc"], pins = ["a.fc=gpu"]
+// CHECK-SAME:    value = "v0", values = ["v0"], why = "pinned"}
 // CHECK-SAME:    alternatives = [{device = "gpu", why_not = "kind softmax"}]
 // CHECK-SAME:    apart = [{kind = "add", path = "a.fc", role = "input", why = "softmax is not elementwise"}]
 // CHECK-SAME:    kind = "softmax"

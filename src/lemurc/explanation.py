@@ -34,12 +34,15 @@ class Neighbour:
 class ExplainedOperation:
     """One unit of placement: an operation, a composite or a fused group of them.
 
-    `members` are the kinds in a group, `paths` the modules they come from. `why` it is on
-    `device`: "pinned", "not legal elsewhere" or "cheapest", `pins` are those that cover it.
+    `value` is the name of its first result, `values` those of all, `needs` those of what it reads
+    but weights. `members` are the kinds in a group, `paths` the modules they come from. `why` it
+    is on `device`: "pinned", "not legal elsewhere" or "cheapest"; `pins` are those that cover it.
     `copies` are stages on other devices that compute it again.
     """
 
     value: str
+    values: tuple[str, ...]
+    needs: tuple[str, ...]
     kind: str
     members: tuple[str, ...]
     paths: tuple[str, ...]

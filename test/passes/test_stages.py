@@ -241,14 +241,15 @@ def test_a_stage_that_was_measured_is_predicted_to_take_that(parse) -> None:
     ("paths", "expected"),
     [
         ([], ()),
-        (["a.b", "a", "a.c", "d"], ("a", "d")),
-        (
-            [f"layer.{n}.{part}" for n in range(3) for part in "xyz"],
-            ("layer.0", "layer.1", "layer.2"),
-        ),
+        (["a.b", "a", "a.c", "d"], ("a.b", "a.c", "d")),
+        ([f"layer.{n}.{p}" for n in range(3) for p in "xyz"], ("layer.0", "layer.1", "layer.2")),
         ([f"layer.{n}.x" for n in range(9)] + ["head"], ("layer", "head")),
-        ([f"m{n}" for n in range(9)], ("m0", "m1", "m2", "m3", "m4", "...")),
+        ([f"m{n}" for n in range(9)], ("m0", "m1", "m2", "...")),
         (["layer.1", "layer.10.x", "layer.10.y"], ("layer.1", "layer.10.x", "layer.10.y")),
+        (
+            [f"e.tables.{n}" for n in range(4)] + [f"e.layer.{n}.{p}" for n in "01" for p in "ab"],
+            ("e.tables", "e.layer.0", "e.layer.1"),
+        ),
     ],
 )
 def test_few_paths(paths: list[str], expected: tuple[str, ...]) -> None:

@@ -27,9 +27,17 @@ MOST_TRANSFERS = 12
     multiple=True,
     help="Say of these modules' operations why they are where they are, and what else would cost.",
 )
+@click.option("--html", metavar="FILE", help="Write a page that shows the plan; needs no network.")
+@click.option(
+    "--measured",
+    metavar="FILE",
+    help="Times to show beside the predicted ones: of `lemurc trace` or `lemurc bench --json`.",
+)
 @click.option("--strict", is_flag=True, help="Any fallback is an error.")
 @flags.common
-def command(model: str, as_json: bool, **choices: Any) -> None:
+def command(
+    model: str, as_json: bool, html: str | None, measured: str | None, **choices: Any
+) -> None:
     """Show where MODEL would run, how long a call would take and what memory it needs.
 
     Nothing is compiled and no device is opened. MODEL is what `compile` takes, or an artifact,
@@ -38,6 +46,9 @@ def command(model: str, as_json: bool, **choices: Any) -> None:
     import lemurc
     from lemurc.tools.commands.compile import require_compiler
 
+    if measured is not None and html is None:
+        raise click.UsageError("--measured is for the page: give --html FILE too")
+    choices |= {"html": html, "measured": measured}
     if model.endswith(".lemur"):
         given = {name: value for name, value in choices.items() if _is_given(name)}
         result = lemurc.plan(model, **given)
@@ -51,6 +62,8 @@ def command(model: str, as_json: bool, **choices: Any) -> None:
         return
     for line in lines(result):
         click.echo(line)
+    if html is not None:
+        click.echo(f"wrote {html}")
 
 
 def _is_given(name: str) -> bool:
@@ -75,7 +88,17 @@ def lines(result: PlanResult) -> list[str]:
 
 
 def _function(function: PlannedFunction) -> list[str]:
-    header = ["stage", "device", "predicted", "flop", "moved", "weights", "memory", "modules", ""]
+    header = [
+        "stage",
+        "device",
+        "predicted",
+        "flop",
+        "moved",
+        "weights",
+        "memory",
+        "operations",
+        "modules",
+    ]
     rows = [header, *(_step(step) for step in function.steps)]
     return [
         f"function {function.name}: {duration(function.seconds)} a call predicted",
@@ -99,8 +122,8 @@ def _step(step: PlannedStep) -> Sequence[str]:
         size(step.bytes),
         "-" if step.weights is None else size(step.weights),
         "-" if step.memory is None else size(step.memory),
-        ", ".join(step.paths) or "-",
         _kinds(step.ops),
+        ", ".join(step.paths) or "-",
     ]
 
 
