@@ -172,7 +172,7 @@ class _Explained:
         wrong = Counter(reason for reason in reasons if reason)
         if wrong:
             counted = ", ".join(
-                reason if len(places) == 1 else f"{reason} ({count} operations)"
+                reason if len(places) == 1 else f"{reason} (of {count})"
                 for reason, count in wrong.most_common()
             )
             return found | {"why_not": counted}

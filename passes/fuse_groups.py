@@ -191,7 +191,7 @@ def _why_no_epilogue(
     if other[user]:
         return other[user]
     if len(grouping.of(user)) > 1:
-        return "the reader is in another group"
+        return "what reads the value is in another group already"
     if list(graph.nodes[user].results[0].type.shape) != list(value.type.shape):
         return "the reader's result has another shape"
     return ""
@@ -222,7 +222,7 @@ def _why_no_producer(graph: Graph, grouping: Grouping, node: int, value: ir.Valu
     if value in graph.returned:
         return "the value is a result too, so it must be in memory"
     if len(grouping.of(graph.producer[value])) > 1:
-        return "it is in another group"
+        return "what makes the value is in another group already"
     if not grouping.of(node).issuperset(graph.users[value]):
         return f"{len(graph.users[value])} operations read the value, so it must be in memory"
     return ""

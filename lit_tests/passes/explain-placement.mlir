@@ -14,7 +14,7 @@ module attributes {lemur.system = {
 // CHECK-SAME:  modules = [{alternatives = [
 // CHECK-SAME:    device = "cpu"
 // CHECK-SAME:    seconds =
-// CHECK-SAME:    {device = "gpu", why_not = "kind softmax (1 operations)"}
+// CHECK-SAME:    {device = "gpu", why_not = "kind softmax (of 1)"}
 // CHECK-SAME:    devices = {cpu = 1 : i64, gpu = 1 : i64}, glob = "a", operations = 2 : i64
 // CHECK-SAME:  operations = [{
 // CHECK-SAME:    alternatives = [{call_seconds = {{.+}}, device = "cpu", fits = true

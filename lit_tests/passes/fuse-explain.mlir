@@ -64,9 +64,9 @@ func.func @ends(%x: tensor<4x8xf32> {lemur.input = 0 : i64}) -> (tensor<4xf32>, 
 // Between two contractions the first takes what both could; one after another they stay two.
 // CHECK-LABEL: func.func @contractions
 // CHECK:       call @fused_0
-// CHECK-SAME:    {lemur.apart = {{\[\[}}"reader", "linear", "fc", "it is in another group"]]
+// CHECK-SAME:    {lemur.apart = {{\[\[}}"reader", "linear", "fc", "what makes the value is in another group already"]]
 // CHECK:       call @linear_0
-// CHECK-SAME:    "input", "exp", "", "it is in another group"]
+// CHECK-SAME:    "input", "exp", "", "what makes the value is in another group already"]
 // CHECK-SAME:    "reader", "linear", "fc", "linear is not elementwise"
 func.func private @linear_0(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {lemur.composite = "linear", lemur.module_path = "fc", no_inline} {
   %z = arith.constant 0.0 : f32

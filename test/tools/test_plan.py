@@ -156,7 +156,7 @@ def test_the_text_of_an_explanation(lemurc_cli: Any, model: str) -> None:
     pins = [part for pin in PINS for part in ("--pin", pin)]
     ran = lemurc_cli("plan", model, "--targets", "cpu,vulkan", *pins, "--explain", "norm")
     assert ran.status == 0, ran.err
-    assert "norm: 1 operations, 1 on vulkan" in ran.out
+    assert "norm: 1 operation, 1 on vulkan" in ran.out
     assert "on vulkan in s1: pinned by norm=vulkan" in ran.out
     assert "not fused with linear (down), which reads it: layer_norm is not elem" in ran.out
 

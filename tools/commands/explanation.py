@@ -9,7 +9,7 @@ from lemurc.explanation import (
     ExplainedOperation,
     Neighbour,
 )
-from lemurc.tools.table import columns, duration, number, size
+from lemurc.tools.table import columns, counted, duration, number, size
 
 
 def lines(explained: ExplainedFunction) -> list[str]:
@@ -27,7 +27,10 @@ def lines(explained: ExplainedFunction) -> list[str]:
 def _module(module: ExplainedModule, now: float) -> list[str]:
     where = ", ".join(f"{count} on {device}" for device, count in module.devices.items())
     rows = [_alternative(item, now) for item in module.alternatives]
-    return [f"{module.glob}: {module.operations} operations, {where}", *columns(rows, "  all on ")]
+    return [
+        f"{module.glob}: {counted(module.operations, 'operation')}, {where}",
+        *columns(rows, "  all on "),
+    ]
 
 
 def _operation(operation: ExplainedOperation, now: float) -> list[str]:

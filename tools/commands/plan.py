@@ -10,7 +10,7 @@ from lemurc.tools.commands import explanation
 from lemurc.tools.plan import PlannedDevices, PlannedFunction, PlannedStep, PlanResult
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit
-from lemurc.tools.table import columns, duration, number, size
+from lemurc.tools.table import columns, counted, duration, number, size
 
 MOST_KINDS = 4
 MOST_TRANSFERS = 12
@@ -145,7 +145,7 @@ def _times(function: PlannedFunction) -> str:
 def _transfers(function: PlannedFunction) -> list[str]:
     if not function.crossings:
         return ["  transfers: none"]
-    what = f"{function.crossings} transfers, {size(function.transfer_bytes)}"
+    what = f"{counted(function.crossings, 'transfer')}, {size(function.transfer_bytes)}"
     largest = sorted(function.transfers, key=lambda item: -item.seconds)[:MOST_TRANSFERS]
     rows = [
         [
@@ -176,8 +176,8 @@ def _short(plan: PlannedDevices) -> list[str]:
     return [
         f"on {', '.join(plan.devices)}:",
         ", ".join(f"{f.name} {duration(f.seconds)}" for f in functions),
-        f"{sum(len(f.steps) for f in functions)} stages,",
-        f"{sum(f.crossings for f in functions)} transfers,",
+        f"{counted(sum(len(f.steps) for f in functions), 'stage')},",
+        f"{counted(sum(f.crossings for f in functions), 'transfer')},",
         f"{size(sum(f.transfer_bytes for f in functions))} moved;",
         "memory " + ", ".join(f"{device} {size(peak)}" for device, peak in memory.items()),
     ]
