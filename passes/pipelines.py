@@ -34,7 +34,7 @@ def optimize(level: int = 2) -> list[Step]:
 
 
 def partition(
-    objective: str = "latency", time_limit: float = 10.0, largest: int | None = None
+    objective: str = "latency", time_limit: float = 2.0, largest: int | None = None
 ) -> list[Step]:
     """Level L to level S for the devices of the module's `lemur.system`.
 

@@ -64,7 +64,8 @@ def part_reductions(operations: Iterable[Any]) -> None:
 
 def _starts_dispatch(operation: Any) -> bool:
     """Whether it is the root of a dispatch, into which IREE fuses nothing that it reads."""
-    return operation.name.startswith((*_PRODUCTS, "linalg.conv", "linalg.pooling"))
+    name: str = operation.name
+    return name.startswith((*_PRODUCTS, "linalg.conv", "linalg.pooling"))
 
 
 def _reduces(operation: Any) -> bool:

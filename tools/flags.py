@@ -124,6 +124,15 @@ def strict(function: F) -> F:
     )(function)
 
 
+def simulate(function: F) -> F:
+    return click.option(
+        "--simulate",
+        type=click.Path(),
+        metavar="SYSTEM.json",
+        help="Simulate the devices and links that this file describes.",
+    )(function)
+
+
 def inputs(function: F) -> F:
     return click.option(
         "--input",

@@ -22,7 +22,7 @@ from lemurc import assembly, exchange, manifest, pass_limit, profiling
 from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
-from lemurc.options import CompileOptions
+from lemurc.options import OBJECTIVES, CompileOptions
 from lemurc.systems import Description, asked_devices, find_description, notes_on, systems
 from lemurc.user_modules import import_modules
 from lemurc.verification import Verdict
@@ -173,7 +173,15 @@ def _options(given: dict[str, Any]) -> CompileOptions:
                 code="unknown-option",
                 hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
             )
-    return CompileOptions(**given)
+    options = CompileOptions(**given)
+    if options.objective not in OBJECTIVES:
+        raise UsageError(
+            f"unknown objective {options.objective!r}",
+            code="bad-option",
+            where="--objective",
+            hint=f"one of {', '.join(OBJECTIVES)}",
+        )
+    return options
 
 
 def _check_writable(path: Path) -> None:
@@ -267,6 +275,7 @@ def _lower(
         host_ops=options.allow_host_ops,
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
+        objective=options.objective,
         largest_stage=options.largest_stage,
         measured=measured or {},
         keep_ir=options.save_temps is not None,

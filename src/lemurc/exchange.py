@@ -52,6 +52,8 @@ class Request:
     """How many optional passes may run, see pass_limit.py; None is no limit."""
     kernels: bool = True
     """Whether composites may become calls of our own kernels."""
+    objective: str = "latency"
+    """What plans are best at: latency, throughput or memory."""
     largest_stage: int | None = None
     """The most operations a stage may hold; None is no limit."""
     measured: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -154,10 +154,11 @@ def _partitions(
     for number, system in enumerate(request.systems):
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
+        steps = pipelines.partition(request.objective, largest=request.largest_stage)
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = _attribute(with_host(system, module))
         try:
-            run_pipeline(module, pipelines.partition(largest=request.largest_stage), watch)
+            run_pipeline(module, steps, watch)
         except UnsupportedModelError as error:
             if len(request.systems) == 1:
                 raise

@@ -10,12 +10,17 @@ Progress = Callable[[str, int, int, str], None]
 """`progress(phase, done, total, detail)`; `total` is 0 while it is not known."""
 
 
+OBJECTIVES = ("latency", "throughput", "memory")
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """Every field has a default that gives a good answer.
 
     `inputs`, `dynamic` and `pins` are in the spelling of the command line:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
+    `objective` is what plans over several devices are best at: the time of one call, requests per
+    second when calls follow each other (`session.stream`), or the memory of the fullest device.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `largest_stage` is the most operations a stage may hold: a model in small pieces can be
     measured piece by piece. `profile` does that, and predicts times by what it finds.
@@ -30,6 +35,7 @@ class CompileOptions:
     dynamic: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
     system: str | Path | None = None
+    objective: Literal["latency", "throughput", "memory"] = "latency"
     opt_level: int = 2
     trust_pickle: bool = False
     model_factory: str | None = None

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from lemurc.options import OBJECTIVES
 from lemurc.tools import flags, quiet
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit, missing_package
@@ -34,6 +35,14 @@ from lemurc.verification import Verdict
 )
 @click.option(
     "--system", type=click.Path(), help="A file that describes the devices and links to plan for."
+)
+@click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default="latency",
+    show_default=True,
+    help="What plans over several devices are best at: one call, a stream of requests, or the "
+    "memory of the fullest device.",
 )
 @click.option(
     "--verify/--no-verify",
