@@ -136,9 +136,9 @@ class Program:
                 issue(operation, call)
             if not on_device:
                 for fetch in self.fetches:
-                    fetch.issue(call)
+                    issue(fetch, call)
             if self.flags is not None:
-                self.flags.issue(call)
+                issue(self.flags, call)
 
     def _value(
         self, call: Call, result: _Result, on_device: bool, guarded: list[np.ndarray]

@@ -13,6 +13,7 @@ CORE = {
     "child",
     "cost_model",
     "errors",
+    "explanation",
     "manifest",
     "options",
     "plugins",

@@ -22,10 +22,12 @@ from lemurc.tools.conformance import ConformanceResult
 from lemurc.tools.devices import DevicesResult
 from lemurc.tools.doctor import DoctorResult
 from lemurc.tools.inspect import InspectResult
+from lemurc.tools.plan import PlanResult
 from lemurc.tools.probe import ProbeResult
 from lemurc.tools.report import ErrorReport
 from lemurc.tools.run import RunResult
 from lemurc.tools.targets import TargetsResult
+from lemurc.tools.trace import TraceResult
 from lemurc.tools.verify import VerifyResult
 
 DOCUMENTS: dict[str, type] = {
@@ -38,10 +40,12 @@ DOCUMENTS: dict[str, type] = {
     "error.v1": ErrorReport,
     "inspect.v1": InspectResult,
     "manifest.v1": Manifest,
+    "plan.v1": PlanResult,
     "probe.v1": ProbeResult,
     "run.v1": RunResult,
     "system.v1": SystemDescription,
     "targets.v1": TargetsResult,
+    "trace.v1": TraceResult,
     "verify.v1": VerifyResult,
 }
 READ = {SystemDescription}

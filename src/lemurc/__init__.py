@@ -4,9 +4,9 @@
     session = lemurc.load(artifact.path)          # needs no PyTorch
     y = session(x)
 
-Every verb of the command line is a call of the same name: `lemurc.run`, `lemurc.verify`,
-`lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.probe`,
-`lemurc.conformance`, `lemurc.doctor`. Only the list of targets is
+Every verb of the command line is a call of the same name: `lemurc.plan`, `lemurc.run`,
+`lemurc.verify`, `lemurc.bisect`, `lemurc.bench`, `lemurc.trace`, `lemurc.inspect`,
+`lemurc.devices`, `lemurc.probe`, `lemurc.conformance`, `lemurc.doctor`. Only the list of targets is
 `lemurc.tools.targets.targets()`, since `lemurc.targets` is the package of them.
 """
 
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from lemurc.tools.devices import devices
     from lemurc.tools.doctor import doctor
     from lemurc.tools.inspect import inspect
+    from lemurc.tools.plan import plan
     from lemurc.tools.probe import probe
     from lemurc.tools.run import run
+    from lemurc.tools.trace import trace
     from lemurc.tools.verify import verify
 
 __version__ = "0.1.0"
@@ -39,8 +41,10 @@ __all__ = [
     "doctor",
     "inspect",
     "load",
+    "plan",
     "probe",
     "run",
+    "trace",
     "verify",
 ]
 
@@ -53,8 +57,10 @@ _LAZY = {
     "doctor": "lemurc.tools.doctor",
     "inspect": "lemurc.tools.inspect",
     "load": "lemurc.runtime.session",
+    "plan": "lemurc.tools.plan",
     "probe": "lemurc.tools.probe",
     "run": "lemurc.tools.run",
+    "trace": "lemurc.tools.trace",
     "verify": "lemurc.tools.verify",
 }
 

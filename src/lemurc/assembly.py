@@ -93,7 +93,9 @@ def build(
         )
         stored = tuple(files[key] for key in wanted if key in files)
         checked = tuple(f for f in files.values() if f.target == "cpu")
-        whole = mf.Stage(*common, stored, written, owned, stage.host, stage.work, stage.content)
+        whole = mf.Stage(
+            *common, stored, written, owned, stage.host, stage.work, stage.content, stage.paths
+        )
         stages[name] = whole
         check_stages[name] = replace(whole, modules=checked)
     failures = [result for result in modules.values() if not isinstance(result, bytes)]
@@ -206,11 +208,8 @@ def _compiled_plans(
     options: CompileOptions,
     notes: list[str],
 ) -> list[mf.Plan]:
-    """The plans every step of which has code, best first, equal ones once.
-
-    Where the user named devices, by pins or a system, their plan is the best one.
-    """
-    kept: dict[Any, mf.Plan] = {}
+    """The plans every step of which has code, best first, equal ones once."""
+    kept = []
     for plan in response.plans:
         target = {device.name: device.target for device in plan.devices}
         steps = [step for steps in plan.steps.values() for step in steps]
@@ -219,7 +218,7 @@ def _compiled_plans(
             or any(f.target == target[step.device] for f in stages[step.stage].modules)
             for step in steps
         ):
-            kept.setdefault((plan.devices, json.dumps([(s.stage, s.device) for s in steps])), plan)
+            kept.append(plan)
     messages = sorted(
         code_failures.not_compiled(failure, response.stages[failure.job.name])
         for failure in failures
@@ -232,9 +231,28 @@ def _compiled_plans(
             hint="leave the target out, or report the reproducer",
         )
     notes += messages
+    return in_order(kept, options)
+
+
+def in_order(plans: Sequence[mf.Plan], options: CompileOptions) -> list[mf.Plan]:
+    """Distinct plans, best first. Where the user named devices, by pins or a system, theirs is."""
+    kept: dict[Any, mf.Plan] = {}
+    for plan in plans:
+        steps = [(s.stage, s.device) for steps in plan.steps.values() for s in steps]
+        kept.setdefault((plan.devices, json.dumps(steps)), plan)
     if options.pins or options.system is not None:
         return list(kept.values())
-    return sorted(kept.values(), key=lambda plan: sum(p.seconds for p in plan.predicted.values()))
+    return sorted(kept.values(), key=lambda plan: _cost(plan, options.objective))
+
+
+def _cost(plan: mf.Plan, objective: str) -> float:
+    """What the objective wants little of, summed over the entry points."""
+    predicted = plan.predicted.values()
+    if objective == "throughput":
+        return sum(max(p.seconds_by_device.values(), default=0.0) for p in predicted)
+    if objective == "memory":
+        return sum(max((m.peak for m in p.memory.values()), default=0) for p in predicted)
+    return sum(p.seconds for p in predicted)
 
 
 def _refused(

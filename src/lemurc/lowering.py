@@ -34,6 +34,7 @@ from lemurc.exchange import (
     read_request,
     write_response,
 )
+from lemurc.explained import Homes, explained
 from lemurc.host_stages import host_call, with_host
 from lemurc.manifest import (
     DTYPES,
@@ -90,18 +91,26 @@ def lower(folder: Path, request: Request) -> Response:
         module, stepped_down = _optimized(module, request, watch)
         parameters = _take_parameter_function(module, folder)
         optimized = _bytecode(module.operation)
-        partitions, notes, illegal = _partitions(optimized, request, watch)
+        homes: list[Homes] = []
+        partitions, notes, illegal = _partitions(optimized, request, watch, homes)
         stages = _Stages()
         asked = frozenset(request.asked)
         plans = tuple(_plan(partition, stages, asked, request.measured) for partition in partitions)
+        explanations = tuple(
+            explained(partition.operation, plan, home)
+            for partition, plan, home in zip(partitions, plans, homes, strict=True)
+            if request.explain
+        )
         needed = _targets_of(plans)
         lowered = {
-            name: _lower_stage(name, source, needed[name], request, folder, dumps)
+            name: _described(source)
+            if request.plan_only
+            else _lower_stage(name, source, needed[name], request, folder, dumps)
             for name, source in stages.sources.items()
         }
         functions = _flows(module)
     said = (*stepped_down, *notes)
-    return Response(functions, lowered, plans, parameters, said, illegal)
+    return Response(functions, lowered, plans, parameters, said, illegal, explanations)
 
 
 def _optimized(
@@ -122,7 +131,8 @@ def _optimized(
     notes: list[str] = []
     while True:
         try:
-            run_pipeline(module, within(limit, pipelines.optimize(level), already), watch)
+            steps = pipelines.optimize(level, explain=bool(request.explain))
+            run_pipeline(module, within(limit, steps, already), watch)
             return module, notes
         except InternalError as error:
             if level == 0 or request.strict:
@@ -135,9 +145,11 @@ def _optimized(
 
 
 def _partitions(
-    optimized: bytes, request: Request, watch: "Instruments"
+    optimized: bytes, request: Request, watch: "Instruments", homes: "list[Homes]"
 ) -> tuple[list[Any], list[str], dict[str, str]]:
     """One placed and outlined module per useful set of devices; notes; illegal targets.
+
+    `homes` collects the stages of operations, which are gone from those modules.
 
     When the largest set puts everything on one device, smaller sets of several devices
     would too: only the sets of one device are left to look at.
@@ -154,11 +166,14 @@ def _partitions(
     for number, system in enumerate(request.systems):
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
-        steps = pipelines.partition(request.objective, largest=request.largest_stage)
+        steps = pipelines.partition(
+            request.objective, largest=request.largest_stage, explain=request.explain
+        )
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = _attribute(with_host(system, module))
+        home = Homes()
         try:
-            run_pipeline(module, steps, watch)
+            run_pipeline(module, steps, home.watched(watch) if request.explain else watch)
         except UnsupportedModelError as error:
             if len(request.systems) == 1:
                 raise
@@ -177,6 +192,7 @@ def _partitions(
         if number == 0:
             cut = len(used) > 1
         found.append(module)
+        homes.append(home)
     if not found:
         raise UnsupportedModelError(
             "no set of the targets can run this model:\n" + "\n".join(notes),
@@ -213,6 +229,7 @@ class _StageSource:
     work: tuple[Workload, ...]
     lines: dict[str, str]
     host: HostCall | None = None
+    paths: tuple[str, ...] = ()
 
     @property
     def content(self) -> str:
@@ -261,6 +278,7 @@ def _plan(
 
 def _source(stage: Any) -> _StageSource:
     """The stage without what ties it to one device, and how its caller sees it."""
+    from lemurc.passes.module_paths import module_paths
     from lemurc.passes.workloads import read as read_work
 
     copy = stage.clone()
@@ -289,6 +307,7 @@ def _source(stage: Any) -> _StageSource:
         work=read_work(stage),
         lines=_lines(copy),
         host=host,
+        paths=module_paths(stage),
     )
     copy.erase()
     return source
@@ -328,6 +347,21 @@ def _targets_of(plans: Sequence[Plan]) -> dict[str, set[str]]:
     return needed
 
 
+def _described(source: _StageSource, *ir: IreeInput) -> LoweredStage:
+    return LoweredStage(
+        source.inputs,
+        source.outputs,
+        source.cost,
+        source.ops,
+        ir,
+        source.work,
+        source.content if source.host is None else "",
+        source.lines,
+        source.host,
+        source.paths,
+    )
+
+
 def _lower_stage(
     stage_name: str,
     source: _StageSource,
@@ -340,16 +374,7 @@ def _lower_stage(
 
     inputs = []
     if source.host is not None:
-        return LoweredStage(
-            source.inputs,
-            source.outputs,
-            source.cost,
-            source.ops,
-            (),
-            source.work,
-            lines=source.lines,
-            host=source.host,
-        )
+        return _described(source)
     wanted = [arch for arch in request.archs if arch.target in targets or arch.always]
     stage = {arch: _lower_for(source, arch, request) for arch in wanted}
     # Code without kernels reads the weights that kernels have packed: they are stored once.
@@ -377,16 +402,7 @@ def _lower_stage(
                 traits=lowered.traits,
             )
         )
-    return LoweredStage(
-        source.inputs,
-        source.outputs,
-        source.cost,
-        source.ops,
-        tuple(inputs),
-        source.work,
-        source.content,
-        source.lines,
-    )
+    return _described(source, *inputs)
 
 
 def _lower_for(
