@@ -9,10 +9,9 @@ on devices whose work is done when it is issued.
 """
 
 import functools
-import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lemurc.runtime import transport
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 Work = Callable[[], None]
 Cells = Sequence[int]
 
-_numbers = itertools.count()
-
 
 class SimulatedCall:
     """Issues the operations of one call of `program`. It does not refer to the call, so that
@@ -47,8 +44,6 @@ class SimulatedCall:
         self._simulation = simulation
         self._leaving = frozenset(program.leaving(on_device))
         self._devices = program.devices
-        self._number = next(_numbers)
-        self._count = itertools.count()
         self._made_by: dict[int, Job] = {}
         self._latest: dict[Worker, Job] = {}
         self._copies = threading.Lock()  # what is not a stage shares timelines of the call
@@ -132,7 +127,7 @@ class SimulatedCall:
             time.sleep(simulation.transfer_seconds(device, host, size))
 
         link = simulation.link(device, host)
-        call.pending[cell] = self._job(link, work, [self._made_by[cell]])
+        call.pending[cell] = Job(link, work, [self._made_by[cell]])
 
     def _alone(self, operation: Operation, call: Call) -> None:
         with self._copies:
@@ -142,9 +137,6 @@ class SimulatedCall:
         """Queue `work` after what it reads, and after what the call has queued there before."""
         before = [self._made_by[cell] for cell in read if cell in self._made_by]
         before += [self._latest[worker]] if worker in self._latest else []
-        job = self._latest[worker] = self._job(worker, work, before)
+        job = self._latest[worker] = Job(worker, work, before)
         for cell in made:
             self._made_by[cell] = call.pending[cell] = job
-
-    def _job(self, worker: Worker, work: Work, before: Iterable[Job]) -> Job:
-        return Job((self._number, next(self._count)), worker, work, before)

@@ -75,14 +75,16 @@ def automatic_depth(plan: Plan, function: str) -> int:
     """Enough requests in flight for the busiest device of `plan` to have one at any time.
 
     As many as begin while one is under way (Little's law: the time of a call over that of its
-    busiest device), at least one for each device, and one more, since the caller has the
-    latest result to look at before asking for the next.
+    busiest device), at least one for each device; one more, since the caller looks at a result
+    before asking for the next; and where devices hand over to each other another one, that
+    waits where a device is ready for it.
     """
     devices = sum(device.target != HOST for device in plan.devices)
     predicted = plan.predicted.get(function)
     busiest = max(predicted.seconds_by_device.values(), default=0.0) if predicted else 0.0
     under_way = math.ceil(predicted.seconds / busiest) if predicted and busiest else devices
-    return max(devices, min(under_way, 4 * devices)) + 1
+    handed_over = 1 if devices > 1 else 0
+    return max(devices, min(under_way, 4 * devices)) + 1 + handed_over
 
 
 def as_arguments(request: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,16 +1,13 @@
-"""Work on threads of its own, in the order in which it may begin.
+"""Work on threads of its own, after other work.
 
-A job begins once the jobs it comes after are done and its worker is free; of several that
-could, the one of the earliest call. A job after one that failed fails the same way.
+A job begins once the jobs it comes after are done and its worker is free; of several, the one
+that has been ready for longest, so that no call keeps a device from the calls behind it. A job
+after one that failed fails the same way.
 """
 
-import heapq
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-
-Order = tuple[int, int]
-"""The number of the call, and of the job in it."""
 
 _lock = threading.Lock()
 
@@ -20,28 +17,17 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._ready: list[tuple[Order, Job]] = []
         self._thread = ThreadPoolExecutor(1, f"lemurc {name}")
 
     def begin(self, job: "Job") -> None:
         """Queue a job that waits for nothing any more."""
-        with _lock:
-            heapq.heappush(self._ready, (job.order, job))
-        self._thread.submit(self._next)
-
-    def _next(self) -> None:
-        with _lock:
-            _, job = heapq.heappop(self._ready)
-        job.run()
+        self._thread.submit(job.run)
 
 
 class Job:
     """`work` on `worker`, after other jobs."""
 
-    def __init__(
-        self, order: Order, worker: Worker, work: Callable[[], None], after: Iterable["Job"]
-    ) -> None:
-        self.order = order
+    def __init__(self, worker: Worker, work: Callable[[], None], after: Iterable["Job"]) -> None:
         self._worker = worker
         self._work: Callable[[], None] | None = work
         self._error: BaseException | None = None
