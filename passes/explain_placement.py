@@ -21,10 +21,10 @@ from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes import workloads
 from lemurc.passes.apart import APART
+from lemurc.passes.attributes import attribute, plain
 from lemurc.passes.base import Pass
 from lemurc.passes.form_stages import device_of
 from lemurc.passes.graph import Graph
-from lemurc.passes.host_calls import attribute, plain
 from lemurc.passes.legality import Legality, matches, near, paths_of, why_illegal
 from lemurc.passes.placement import Assignment, Problem, evaluate
 from lemurc.passes.placement_problem import build

@@ -19,6 +19,7 @@ from torch_mlir import ir
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.apart import APART, reasons
+from lemurc.passes.attributes import attribute
 from lemurc.passes.base import Pass
 from lemurc.passes.clone_nodes import (
     clone_nodes,
@@ -29,7 +30,6 @@ from lemurc.passes.clone_nodes import (
 )
 from lemurc.passes.fuse_groups import Home, form_groups
 from lemurc.passes.graph import Graph
-from lemurc.passes.host_calls import attribute
 from lemurc.passes.legality import Functions, Legality, path_of, why_illegal
 from lemurc.passes.stage_groups import stage_edges, topological
 from lemurc.passes.unused import is_used

@@ -41,7 +41,7 @@ def optimize(level: int = 2, explain: bool = False) -> list[Step]:
 
 def partition(
     objective: str = "latency",
-    time_limit: float = 10.0,
+    time_limit: float = 2.0,
     largest: int | None = None,
     explain: Sequence[str] = (),
 ) -> list[Step]:

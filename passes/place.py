@@ -16,15 +16,15 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from lemurc.errors import UsageError
+from lemurc.options import OBJECTIVES
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.base import Pass
 from lemurc.passes.legality import Legality, check_pins, paths_of
-from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate, first_assignment
+from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate, gap
 from lemurc.passes.placement_problem import build
+from lemurc.passes.placement_search import first_assignment
 from lemurc.passes.unfuse import unfuse_conflicts
-
-OBJECTIVES = ("latency", "throughput", "memory")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Place(Pass):
     name: ClassVar[str] = "place"
 
     objective: str = "latency"
-    time_limit: float = 10.0
+    time_limit: float = 2.0
     explain: bool = False
 
     def run(self, module: ir.Operation) -> None:
@@ -75,6 +75,8 @@ class Place(Pass):
             improved, verdict = improve(problem, incumbent, self.time_limit)
         except ImportError:
             improved, verdict = incumbent, "heuristic"
+            if incumbent is not None:
+                verdict = f"heuristic, within {gap(problem, incumbent):.1%} of the optimum"
         if improved is None:
             limits = ", ".join(f"{d.name}: {d.memory}" for d in system.devices)
             weights = sum(weight.size for weight in problem.weights)

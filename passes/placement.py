@@ -1,12 +1,11 @@
-"""The placement problem as plain data, what an assignment costs, and a first answer.
+"""The placement problem as plain data, and what an assignment costs.
 
 Minimise, over assignments of nodes to devices, either the time of one call (compute of
 every node, plus each value sent once to each device that needs it), the time of the
-busiest device, or the memory of the fullest. `first_assignment` always answers; a
-solver may improve on it.
+busiest device with what it receives, or the memory of the fullest.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 Assignment = list[int]
@@ -75,6 +74,32 @@ class Evaluation:
         return self.seconds, float(self.transfer_bytes)
 
 
+def lower_bound(problem: Problem) -> float:
+    """What no assignment gets below, by the objective: transfers and whole nodes aside.
+
+    The busiest device takes at least any weighted mean of all; with weights by speed that is
+    the work shared out in fractions.
+    """
+    if problem.objective == "memory":
+        return sum(weight.size for weight in problem.weights) / len(problem.devices)
+    share = [1.0 for _ in problem.devices]
+    if problem.objective == "throughput":
+        alone = [sum(row[device] for row in problem.seconds) for device in problem.devices]
+        speeds = [1.0 / seconds if seconds else 1.0 for seconds in alone]
+        share = [speed / sum(speeds) for speed in speeds]
+    return sum(
+        min(share[device] * row[device] for device in allowed)
+        for row, allowed in zip(problem.seconds, problem.allowed, strict=True)
+    )
+
+
+def gap(problem: Problem, assignment: Assignment, bound: float = 0.0) -> float:
+    """How far `assignment` may be from the best, as a share of its own cost."""
+    reached = evaluate(problem, assignment).objective(problem.objective)[0]
+    bound = max(bound, lower_bound(problem))
+    return max(0.0, 1 - bound / reached) if reached else 0.0
+
+
 def source_of(tensor: Tensor, assignment: Assignment) -> int | None:
     return tensor.home if tensor.producer is None else assignment[tensor.producer]
 
@@ -115,62 +140,3 @@ def evaluate(problem: Problem, assignment: Assignment) -> Evaluation:
         for used, limit in zip(result.bytes_by_device, problem.memory, strict=False)
     )
     return result
-
-
-def first_assignment(problem: Problem) -> Assignment | None:
-    """The best of the simple answers, improved by moving runs of nodes; None if none fits."""
-    best: Assignment | None = None
-    for candidate in _simple_answers(problem):
-        if evaluate(problem, candidate).fits and (
-            best is None or _key(problem, candidate) < _key(problem, best)
-        ):
-            best = candidate
-    return _improved(problem, best) if best is not None else None
-
-
-def _key(problem: Problem, assignment: Assignment) -> tuple[float, float]:
-    return evaluate(problem, assignment).objective(problem.objective)
-
-
-def _simple_answers(problem: Problem) -> Iterable[Assignment]:
-    """Everything on one device as far as legal; then prefixes on one, the rest on another."""
-
-    def prefer(node: int, device: int) -> int:
-        allowed = problem.allowed[node]
-        if device in allowed:
-            return device
-        return min(allowed, key=lambda other: problem.seconds[node][other])
-
-    count = len(problem.allowed)
-    for device in problem.devices:
-        yield [prefer(node, device) for node in range(count)]
-    for split in range(1, 16):
-        cut = count * split // 16
-        for first in problem.devices:
-            for second in problem.devices:
-                if first != second:
-                    yield [prefer(n, first if n < cut else second) for n in range(count)]
-
-
-def _improved(problem: Problem, assignment: Assignment) -> Assignment:
-    """Move runs of neighbours in program order while that helps."""
-    best, key = list(assignment), _key(problem, assignment)
-    count = len(assignment)
-    rounds = 4 if count <= 64 else 1
-    for _ in range(rounds):
-        before = key
-        for length in (1, 2, 4, 8, 16, 32):
-            for start in range(0, max(1, count - length + 1), max(1, length // 2)):
-                run = range(start, min(count, start + length))
-                for device in problem.devices:
-                    if any(device not in problem.allowed[node] for node in run):
-                        continue
-                    moved = [*best[: run.start], *([device] * len(run)), *best[run.stop :]]
-                    if moved == best:
-                        continue
-                    result = evaluate(problem, moved)
-                    if result.fits and result.objective(problem.objective) < key:
-                        best, key = moved, result.objective(problem.objective)
-        if key == before or count * count > 100_000:
-            break
-    return best

@@ -29,12 +29,16 @@ def build(
     ops = [graph.nodes[index] for index in graph.placeable]
     sizes = Sizes(graph.function)
     devices = system.devices
+    # What arrives begins another stage.
+    begun = [device.figures.slowdown * device.figures.call for device in devices]
     links = [[system.link(a.name, b.name) for b in devices] for a in devices]
     return Problem(
         allowed=[[number[name] for name in names] for names in allowed],
         seconds=[_seconds(workload(op, sizes, functions), devices) for op in ops],
         tensors=_tensors(graph, sizes, place, _host_number(system)),
-        latency=[[link.latency for link in row] for row in links],
+        latency=[
+            [link.latency + stage for link, stage in zip(row, begun, strict=True)] for row in links
+        ],
         per_byte=[[1.0 / link.rate(_TYPICAL_BYTES) for link in row] for row in links],
         weights=[
             Weight(sizes.bytes(value), tuple(place[user] for user in users))

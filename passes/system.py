@@ -23,6 +23,7 @@ from torch_mlir import ir
 from lemurc.cost_model import Figures, Sample
 from lemurc.errors import UsageError
 from lemurc.manifest import Workload
+from lemurc.system_file import UNKNOWN_LATENCY, UNKNOWN_RATE
 
 HOST_MEMORY = "host memory"
 """One end of links in a system without a CPU: inputs come from there, results go there."""
@@ -46,8 +47,8 @@ class Link:
 
     src: str
     dst: str
-    bandwidth: Mapping[int, float] = field(default_factory=lambda: {1: 4.0e9})
-    latency: float = 5.0e-5
+    bandwidth: Mapping[int, float] = field(default_factory=lambda: {1: UNKNOWN_RATE})
+    latency: float = UNKNOWN_LATENCY
 
     def seconds(self, size: int) -> float:
         return self.latency + size / self.rate(size)

@@ -10,8 +10,8 @@ from torch_mlir import ir
 from lemurc.passes import graph as graphs
 from lemurc.passes.annotate_cost import cost_attribute, names_attribute
 from lemurc.passes.apart import APART, taken_apart
+from lemurc.passes.attributes import attribute
 from lemurc.passes.counts import work
-from lemurc.passes.host_calls import attribute
 from lemurc.passes.legality import Legality
 from lemurc.passes.sizes import Sizes
 from lemurc.passes.unused import erase_unused_composites

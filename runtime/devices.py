@@ -145,6 +145,15 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
     return OpenDevice(name, target, description, _opened[key], is_host)
 
 
+def own_device(name: str) -> Any:
+    """A CPU device that shares nothing with others and computes in the calling thread: its
+    allocator counts what is computed on it alone."""
+    from iree.runtime._binding import create_hal_driver  # devices of one driver share memory
+
+    with translated("open a device", name):
+        return _immortal(create_hal_driver("local-sync").create_default_device())
+
+
 @contextmanager
 def turns(devices: Iterable[OpenDevice]) -> Iterator[None]:
     """What a call is made under: Vulkan devices take one call at a time.

@@ -41,6 +41,7 @@ class StageExecutor:
         self._outputs = range(len(stage.outputs))
         self._doing = f"run stage {name}"
         self._lock = threading.Lock()
+        self.weight_bytes: dict[str, int] = {}
         with translated(f"load stage {name} ({module.target} {module.arch})", device.name):
             instance = vm_instance()
             modules = [rt.create_hal_module(instance, device.hal)]
@@ -48,7 +49,9 @@ class StageExecutor:
                 # Slices of the mapped file: the CPU computes from them in place.
                 index = rt.ParameterIndex()
                 for k, parameter in enumerate(module.parameters):
-                    index.add_buffer(f"p{k}", artifact.weight_bytes(parameter))
+                    weight = artifact.weight_bytes(parameter)
+                    index.add_buffer(f"p{k}", weight)
+                    self.weight_bytes[parameter] = len(weight)
                 provider = index.create_provider(scope="model")
                 modules.append(rt.create_io_parameters_module(instance, provider))
             # Kept in a variable: IREE loses the message of a failure otherwise.

@@ -25,6 +25,7 @@ from lemurc.runtime.operations import (
 from lemurc.runtime.plugin_executor import PluginExecutor
 from lemurc.runtime.plugin_operations import FeedPlugin, InvokePlugin, MovePlugin, RecallPlugin
 from lemurc.runtime.program import Program
+from lemurc.runtime.simulation import Simulation
 
 Executors = dict[tuple[str, str], StageExecutor | HostExecutor | PluginExecutor]
 """By stage and the plan's name of a device."""
@@ -36,9 +37,13 @@ def compile_program(
     steps: Sequence[Step],
     devices: dict[str, OpenDevice],
     executors: Executors,
+    simulation: Simulation | None = None,
 ) -> Program:
-    """Lay out the operations of `steps`; `devices` maps the plan's names to open ones."""
-    return _Layout(artifact, function, steps, devices, executors).program()
+    """Lay out the operations of `steps`; `devices` maps the plan's names to open ones, which
+    may be those of a `simulation`."""
+    program = _Layout(artifact, function, steps, devices, executors).program()
+    program.simulation = simulation
+    return program
 
 
 class _Layout:

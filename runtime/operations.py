@@ -17,6 +17,7 @@ into some of its inputs (see targets/memory_effects.py): those have a cell of th
 the call replaces it.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -30,7 +31,6 @@ from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.iree_errors import translated
-from lemurc.runtime.plugin_executor import Pending
 from lemurc.runtime.state import Resident, State
 from lemurc.runtime.timeline import Point, Timeline
 
@@ -84,17 +84,31 @@ class Call:
         """Memory that is not the call's own: a result that lies in it is copied."""
         self.donated: list[Resident] = []
         """State whose memory the next stage may overwrite."""
+        self.issuer: Issuer | None = None
+        """Who issues operations in another way than by calling them."""
         self.pending: dict[int, Pending] = {}
-        """Work on devices of plug-ins, by the cells that it fills."""
+        """Work that is on no timeline, by the cell that waits for it."""
         self._started = {line: line.value for line in work.timelines()}
+
+    def issue(self, operation: "Operation") -> None:
+        """Queue the work of one operation."""
+        if self.issuer is None:
+            operation.issue(self)
+        else:
+            self.issuer.issue(operation, self)
 
     def wait(self) -> None:
         """Block until all that was issued so far is done; raises what a device reported."""
+        for pending in list(self.pending.values()):
+            pending.wait()
         for line in self.work.timelines():
             if line.value > self.begun(line):
                 line.wait()
-        for pending in self.pending.values():
-            pending.wait()
+
+    def give_away_donated(self) -> None:
+        with contextlib.suppress(IndexError):  # stages of simulated devices begin on threads
+            while True:
+                self.donated.pop().give_away()
 
     def begun(self, line: Timeline) -> int:
         return self._started.setdefault(line, line.value)
@@ -102,6 +116,15 @@ class Call:
 
 class Operation(Protocol):
     def issue(self, call: Call) -> None: ...
+
+
+class Issuer(Protocol):
+    def issue(self, operation: Operation, call: Call) -> None: ...
+
+
+class Pending(Protocol):
+    def wait(self) -> None:
+        """Block until the work is done; raises why it could not be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,8 +259,7 @@ class Invoke:
     outputs: tuple[int, ...]
 
     def issue(self, call: Call) -> None:
-        while call.donated:
-            call.donated.pop().give_away()
+        call.give_away_donated()
         line, views, ready = call.work.compute[self.device], call.views, call.ready
         wait = line.after([ready[cell] for cell in self.inputs], call.begun(line))
         results = self.executor.submit([views[cell] for cell in self.inputs], wait, line.advance())

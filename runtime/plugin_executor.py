@@ -15,7 +15,7 @@ Uploaded = dict[tuple[str, str], Buffer]
 """Weights on devices, by names of both: stages that read one weight share it."""
 
 
-class Pending:
+class PluginWork:
     """A submission, whose failure to end is one of `device`."""
 
     def __init__(self, submission: Submission, doing: str, device: str) -> None:
@@ -58,7 +58,7 @@ class PluginExecutor:
     def arch(self) -> str:
         return self.module.arch
 
-    def submit(self, inputs: Sequence[Buffer]) -> tuple[Sequence[Buffer], Pending]:
+    def submit(self, inputs: Sequence[Buffer]) -> tuple[Sequence[Buffer], PluginWork]:
         with guarded(self._doing, self.device.name):
             submission = self._executable.submit(inputs)
             outputs = submission.outputs
@@ -70,7 +70,7 @@ class PluginExecutor:
                 where=self.device.name,
                 hint="report this to the authors of the device; leave it out with devices=",
             )
-        return outputs, Pending(submission, self._doing, self.device.name)
+        return outputs, PluginWork(submission, self._doing, self.device.name)
 
 
 def upload(device: OpenDevice, array: np.ndarray) -> Buffer:

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,15 @@ from lemurc.runtime.boundary import DeviceTensor
 from lemurc.runtime.devices import OpenDevice, turns
 from lemurc.runtime.iree_errors import translated
 from lemurc.runtime.operations import Call, Fetch, Operation, Workspace
+from lemurc.runtime.simulated_call import SimulatedCall
+from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.state import Resident, State
 
 Issue = Callable[[Operation, Call], None]
 
 
 def issue_plainly(operation: Operation, call: Call) -> None:
-    operation.issue(call)
+    call.issue(operation)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Program:
     cells: int = 0
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     """The weights that are results themselves, by name."""
+    simulation: Simulation | None = None
     _idle: list[Workspace] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -81,27 +84,51 @@ class Program:
         State is replaced when all went well. `issue` issues each operation: who measures
         does more than that.
         """
+        with turns(self.devices):
+            call = self.begin(arrays, state, on_device, issue)
+            call.wait()
+        return self.finish(call, on_device)
+
+    def begin(
+        self,
+        arrays: Sequence[Any],
+        state: State | None,
+        on_device: bool,
+        issue: Issue = issue_plainly,
+    ) -> Call:
+        """Queue the work of one call."""
         with self._lock:
             work = self._idle.pop() if self._idle else None
         if work is None:
             with translated("create a timeline", self._where):
                 work = Workspace(self.devices)
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
-        with turns(self.devices):
-            self._issue(call, on_device, issue)
-            call.wait()
+        if self.simulation is not None:
+            call.issuer = SimulatedCall(self.simulation, self, on_device)
+        self._issue(call, on_device, issue)
+        return call
+
+    def finish(self, call: Call, on_device: bool) -> tuple[list[Any], dict[int, Any]]:
+        """What `run` returns, of a call that was waited for."""
         if self.function.checks:
             self._raise_failed_checks(call)
         guarded = list(call.borrowed)
         results = [self._value(call, result, on_device, guarded) for result in self._results]
         updates = {
-            index: self._value(call, update, isinstance(arrays[index], DeviceTensor), guarded)
+            index: self._value(call, update, isinstance(call.arrays[index], DeviceTensor), guarded)
             for index, update in self._updates.items()
         }
         self._commit(call, on_device)
         with self._lock:
-            self._idle.append(work)
+            self._idle.append(call.work)
         return results, updates
+
+    def leaving(self, on_device: bool) -> Iterator[int]:
+        """The cells that the host reads when a call is done; `on_device`: of its checks."""
+        read = [self.function.check_flags] if self.function.check_flags else []
+        if not on_device:
+            read += [result.reference for result in (*self._results, *self._updates.values())]
+        yield from (self.homes[reference][0] for reference in read if reference in self.homes)
 
     def _issue(self, call: Call, on_device: bool, issue: Issue) -> None:
         with translated("run", self._where):

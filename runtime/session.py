@@ -12,8 +12,9 @@ import copy
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,11 @@ from lemurc.runtime.placement import Choice, LemurcWarning, Placement, choose
 from lemurc.runtime.program import Issue, Program, issue_plainly
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
+from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
+from lemurc.runtime.stream import Begun, as_arguments, automatic_depth, checked_depth, in_order
+from lemurc.system_file import SimulatedDevice, SystemDescription, read_system
 from lemurc.user_modules import import_modules
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ def load(
     strict: bool = False,
     check_weights: bool = True,
     imports: Sequence[str] = (),
+    simulate: str | os.PathLike[str] | SystemDescription | None = None,
 ) -> "Session":
     """Open the artifact at `path` and load it on the devices that are here.
 
@@ -57,9 +62,19 @@ def load(
     run the next one does, with a LemurcWarning; `strict` makes that a DeviceError.
     `check_weights=False` skips the hash of the weights. `imports` are Python modules to import
     first: those that define the operators which the artifact leaves to PyTorch.
+    `simulate` is a system.json, or what it says: the devices are then those it describes,
+    simulated by this processor (docs/simulation.md).
     """
     import_modules([imports] if isinstance(imports, str) else imports)
-    return Session(Artifact.open(path, check_weights=check_weights), devices, strict)
+    if isinstance(simulate, (str, os.PathLike)):
+        simulate = read_system(Path(simulate))
+    artifact = Artifact.open(path, check_weights=check_weights)
+    return Session(artifact, devices, strict, simulate)
+
+
+def _check_outputs(outputs: str | None) -> None:
+    if outputs not in (None, "device"):
+        raise UsageError(f'outputs must be "device" or None, got {outputs!r}')
 
 
 class EntryPoint:
@@ -78,12 +93,17 @@ class Session:
     those of a model with state run one after the other."""
 
     def __init__(
-        self, artifact: Artifact, devices: Sequence[str] | None = None, strict: bool = False
+        self,
+        artifact: Artifact,
+        devices: Sequence[str] | None = None,
+        strict: bool = False,
+        simulate: SystemDescription | None = None,
     ) -> None:
         self.artifact = artifact
         self.manifest = artifact.manifest
         self._wanted = [devices] if isinstance(devices, str) else devices
         self._strict = strict
+        self._simulate = simulate
         self._failed: frozenset[str] = frozenset()
         self._signatures = {
             name: Signature(name, function) for name, function in self.manifest.functions.items()
@@ -119,8 +139,7 @@ class Session:
         went well: the caller's array or tensor, whatever its strides.
         """
         signature = self._signature(function)
-        if outputs not in (None, "device"):
-            raise UsageError(f'outputs must be "device" or None, got {outputs!r}')
+        _check_outputs(outputs)
         leaves = signature.bind(args, kwargs)
         arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
         signature.check(arrays)
@@ -164,6 +183,81 @@ class Session:
                 workers = 1 if self._state is not None else 4
                 self._pool = self._pool or ThreadPoolExecutor(workers, "lemurc")
         return self._pool.submit(run)
+
+    def stream(
+        self,
+        requests: Iterable[tuple[Any, ...] | dict[str, Any]],
+        *,
+        depth: int | str = "auto",
+        function: str = "main",
+        outputs: str | None = None,
+    ) -> Generator[Any, None, None]:
+        """The result of each of `requests`, in order: argument tuples, or dicts of keywords.
+
+        Up to `depth` calls are in flight, so that every device of the plan is busy; that many
+        requests are read ahead, and their arrays copied. "auto" follows the plan. Whatever goes
+        wrong with a request, or in `requests`, is raised in its place and ends the stream;
+        whoever leaves the loop waits only for what is in flight.
+
+        One call runs at a time where one needs what another leaves: a model with state, or one
+        that changes its arguments; and on Vulkan devices, which take one call at a time.
+        """
+        in_flight = self.stream_depth(function, depth)
+        _check_outputs(outputs)
+
+        def one(request: Any) -> Begun:
+            args, kwargs = as_arguments(request)
+            return Begun(lambda: self.call(function, args, kwargs, outputs), lambda: None)
+
+        def several(request: Any) -> Begun:
+            args, kwargs = as_arguments(request)
+            return self._begin(function, args, kwargs, outputs == "device")
+
+        return in_order(requests, one if in_flight == 1 else several, in_flight)
+
+    def stream_depth(self, function: str = "main", depth: int | str = "auto") -> int:
+        """How many calls of `function` a stream of that depth has in flight."""
+        signature = self._signature(function)
+        wanted = checked_depth(depth)
+        vulkan = any(device.target == "vulkan" for device in self._devices.values())
+        if self._state is not None or signature.updated or vulkan:
+            return 1
+        return wanted or automatic_depth(self.plan, function)
+
+    def _begin(
+        self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], on_device: bool
+    ) -> Begun:
+        """Queue a call of a model without state."""
+        signature = self._signature(function)
+        leaves = signature.bind(args, kwargs)
+        arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
+        signature.check(arrays)
+        own = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
+        while True:
+            programs = self._programs
+            program = programs[function]
+            try:
+                call = program.begin(own, None, on_device)
+                break
+            except DeviceError as error:
+                if error.code not in FAILURES:
+                    raise
+                self._abandon(programs, error)
+
+        def result() -> Any:
+            try:
+                call.wait()
+                results, _ = program.finish(call, on_device)
+            except DeviceError as error:
+                if error.code not in FAILURES:
+                    raise
+                self._abandon(programs, error)
+                results, _ = self._run(function, own, on_device)
+            if torch_device is not None and not on_device:
+                results = [to_torch(result, torch_device) for result in results]
+            return unflatten(signature.function.out_tree, results)
+
+        return Begun(result, call.wait)
 
     def _run(
         self, function: str, arrays: list[Any], on_device: bool
@@ -277,28 +371,41 @@ class Session:
             for name in self.manifest.functions
         }
 
+    @property
+    def simulated(self) -> tuple[SimulatedDevice, ...]:
+        """The devices that are simulated, with the memory they needed so far; mostly none."""
+        return self._simulation.report() if self._simulation is not None else ()
+
     def placement_line(self, function: str | None = None) -> str:
-        """One line of `placement`: `cuda:0 391/412 ops, 96% of predicted time; ...`."""
+        """One line of `placement`: `cuda:0 391/412 ops, 96% of predicted time; ...`.
+
+        It ends with what is simulated, if anything is.
+        """
         name = function or ("main" if "main" in self.manifest.functions else self.functions[0])
-        return self.placement[name].line()
+        line = self.placement[name].line()
+        return line if self._simulation is None else f"{line}; {self._simulation.line()}"
 
     # Loading
 
     def _settle(self) -> None:
         """Load the best plan that works here, passing over devices that fail."""
         while True:
-            self._choice = choose(self.manifest, self._wanted, self._failed)
+            self._simulation = Simulation(self._simulate) if self._simulate is not None else None
+            self._choice = (
+                choose(self.manifest, self._wanted, self._failed)
+                if self._simulation is None
+                else self._simulation.choose(self.manifest, self._wanted, self._failed)
+            )
             self._tell(self._choice)
             opened: OpenDevice | None = None
             try:
                 self._devices = {}
                 for device in self._choice.plan.devices:
-                    opened = open_device(
-                        self._choice.bound[device.name],
-                        synchronous=is_tiny(self.manifest, self._choice.plan),
-                    )
+                    opened = self._open(self._choice.bound[device.name])
                     self._devices[device.name] = opened
                 self._executors = load_stages(self.artifact, self._choice.plan, self._devices)
+                if self._simulation is not None:
+                    self._simulation.loaded(self._executors.values())
                 break
             except DeviceError as error:
                 name = error.where if error.where in self._choice.bound.values() else ""
@@ -309,10 +416,15 @@ class Session:
         self._programs: dict[str, Program] = {
             name: compile_program(
                 self.artifact, function, self._choice.plan.steps[name], self._devices,
-                self._executors,
+                self._executors, self._simulation,
             )
             for name, function in self.manifest.functions.items()
         }  # fmt: skip
+
+    def _open(self, name: str) -> OpenDevice:
+        if self._simulation is not None:
+            return self._simulation.open(name)
+        return open_device(name, synchronous=is_tiny(self.manifest, self._choice.plan))
 
     def _abandon(self, programs: dict[str, Program], error: DeviceError) -> None:
         """Go on without the device that failed in a call, or raise `error`."""

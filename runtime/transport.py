@@ -178,6 +178,19 @@ def mapped(view: Any, dtype: np.dtype) -> np.ndarray:
     return np.asarray(_Mapping(view, size)).view(dtype).reshape(shape)
 
 
+def copied_to(view: Any, device: OpenDevice) -> Any:
+    """The finished value of one CPU device in memory of another; blocks."""
+    size = view.get_buffer().byte_length()
+    if not size:
+        buffer = Lane().target(device, 0, True)
+    else:
+        with translated("allocate memory", device.name):
+            buffer = device.hal.allocator.allocate_buffer_copy(
+                _MAPPABLE_MEMORY, _HOST_USAGE, device.hal, np.asarray(_Mapping(view, size))
+            )
+    return HalBufferView(buffer, view.shape, view.element_type)
+
+
 def fetch_now(view: Any, device: OpenDevice, dtype: np.dtype) -> np.ndarray:
     """A finished value as a fresh array; blocks."""
     shape = tuple(view.shape)

@@ -33,42 +33,39 @@ def part_reductions(operations: Iterable[Any]) -> None:
     """
     from iree.compiler import ir
 
-    first: dict[Any, None] = {}
+    parted: dict[Any, None] = {}
+    behind: dict[Any, dict[Any, None]] = {}
     for operation in operations:
         if _is_shared_widening(operation) or _is_multiplied_byte(operation):
-            first[operation] = None
-        if not operation.name.startswith("linalg."):
+            parted[operation] = None
+        if operation.name not in _VIEWS and not operation.name.startswith("linalg."):
             continue
-        seen: set[Any] = set()
-        behind = [r for operand in operation.operands for r in _reductions_behind(operand, seen)]
-        first.update((r, None) for r in behind if _reduces(operation) or _converts(operation, r))
-    for reduction in first:
-        block = list(reduction.parent.regions[0].blocks[0].operations)
-        after = [op.operation for op in block].index(reduction) + 1
+        near = {r: None for operand in operation.operands for r in behind.get(operand, ())}
+        reduces = _reduces(operation)
+        if operation.name not in _VIEWS:
+            parted.update((r, None) for r in near if reduces or _converts(operation, r))
+        if reduces:
+            near = {operation: None}
+        elif _starts_dispatch(operation):
+            near = {}
+        if near:
+            behind.update((result, near) for result in operation.results)
+    for reduction in parted:
         for result in reduction.results:
             kept = ir.Operation.create(
                 "util.optimization_barrier",
                 results=[result.type],
                 operands=[result],
-                ip=ir.InsertionPoint(block[after]),
+                ip=ir.InsertionPoint.after(reduction),
                 loc=ir.Location.unknown(),
             )
             result.replace_all_uses_except(kept.results[0], kept)
 
 
-def _reductions_behind(value: Any, seen: set[Any]) -> Iterator[Any]:
-    """The nearest reductions that `value` is computed from, through what may be fused."""
-    from iree.compiler import ir
-
-    if value in seen or isinstance(value.owner, ir.Block):
-        return
-    seen.add(value)
-    owner = value.owner
-    if _reduces(owner):
-        yield owner
-    elif owner.name in _VIEWS or owner.name.startswith("linalg."):
-        for operand in owner.operands:
-            yield from _reductions_behind(operand, seen)
+def _starts_dispatch(operation: Any) -> bool:
+    """Whether it is the root of a dispatch, into which IREE fuses nothing that it reads."""
+    name: str = operation.name
+    return name.startswith((*_PRODUCTS, "linalg.conv", "linalg.pooling"))
 
 
 def _reduces(operation: Any) -> bool:

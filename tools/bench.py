@@ -5,6 +5,7 @@ The first calls are thrown away: they pay for page faults, clocks and driver set
 """
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ import numpy as np
 
 from lemurc.errors import InputError
 from lemurc.runtime.machine import available_cores, processor_name, worker_threads
-from lemurc.tools.call import call, choose_function, choose_inputs
+from lemurc.system_file import SimulatedDevice, SystemDescription, read_system
+from lemurc.tools.call import as_request, call, choose_function, choose_inputs
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,15 @@ class StepTiming:
 
 
 @dataclass(frozen=True)
+class StreamTiming:
+    """Requests that `session.stream` answered, up to `depth` of them in flight."""
+
+    depth: int
+    requests: int
+    per_second: float
+
+
+@dataclass(frozen=True)
 class Timing:
     """Seconds per call; `throughput` is calls per second over the whole measurement.
 
@@ -42,6 +53,7 @@ class Timing:
     are null where the artifact has no prediction.
     `restarts` counts how often the state was reset, since the model takes no further call from
     where it had come to: a cache was full. The call after it brings the state to the devices.
+    `simulated` are the devices that were none, and the memory they needed.
     """
 
     devices: tuple[str, ...]
@@ -56,11 +68,14 @@ class Timing:
     steps: tuple[StepTiming, ...] = ()
     mean_error: float | None = None
     restarts: int = 0
+    simulated: tuple[SimulatedDevice, ...] = ()
+    stream: StreamTiming | None = None
 
 
 @dataclass(frozen=True)
 class BenchResult:
-    """`threads` are the CPU workers the runtime started; a tiny graph runs without any."""
+    """`threads` are the CPU workers the runtime started; a tiny graph runs without any. A
+    simulated device has one."""
 
     function: str
     inputs_from: str
@@ -83,11 +98,14 @@ def bench(
     per_device: bool = False,
     strict: bool = False,
     imports: Sequence[str] = (),
+    simulate: str | Path | SystemDescription | None = None,
+    stream: bool = False,
 ) -> BenchResult:
     """Time `function` of `path`: `iterations` calls, or as many as fit into `duration`.
 
     `per_device` measures each of the devices alone, after all of them together. `imports`
-    are those of `lemurc.load`.
+    and `simulate` are those of `lemurc.load`. `stream` also measures a stream of requests,
+    of which several are in flight.
     """
     from lemurc.runtime.artifact import Artifact
     from lemurc.runtime.placement import targets_of
@@ -101,10 +119,18 @@ def bench(
     def measure(names: Sequence[str] | None) -> Timing:
         import lemurc
 
-        with lemurc.load(path, devices=names, strict=strict, imports=imports) as session:
+        with lemurc.load(
+            path, devices=names, strict=strict, imports=imports, simulate=simulate
+        ) as session:
             runner = _Runner(session, name, arrays)
             times = _time(runner, warmup, iterations, duration)
             steps = _steps(session, name, arrays, iterations, duration)
+            streamed = None
+            if stream and session.manifest.functions[name].state_updates:
+                # one at a time, which is what was timed
+                streamed = StreamTiming(1, len(times), len(times) / sum(times))
+            elif stream:
+                streamed = _stream(session, name, arrays, iterations, duration)
             predicted = session.plan.predicted.get(name)
             timing = _timing(tuple(names or ()), session.placement_line(name), times)
             return dataclasses.replace(
@@ -113,18 +139,23 @@ def bench(
                 steps=steps,
                 mean_error=_mean_error(steps),
                 restarts=runner.restarts,
+                simulated=session.simulated,
+                stream=streamed,
             )
 
+    if isinstance(simulate, (str, Path)):
+        simulate = read_system(simulate)
     timings = [measure(devices)]
     if per_device:
-        timings += [measure([device]) for device in devices or _present(targets)]
+        here = _present(targets) if simulate is None else [d.name for d in simulate.devices]
+        timings += [measure([device]) for device in devices or here]
     return BenchResult(
         function=name,
         inputs_from=source,
         shapes=tuple(f"{a.dtype}{list(a.shape)}" for a in arrays),
         processor=processor_name(),
         cores=available_cores(),
-        threads=worker_threads(),
+        threads=max((len(t.simulated) for t in timings), default=0) or worker_threads(),
         timings=tuple(timings),
     )
 
@@ -161,6 +192,24 @@ def _time(runner: _Runner, warmup: int, iterations: int | None, duration: float)
     while len(times) < iterations if iterations else time.perf_counter() - begin < duration:
         times.append(runner.seconds())
     return times
+
+
+def _stream(
+    session: Any, name: str, arrays: Sequence[Any], iterations: int | None, duration: float
+) -> StreamTiming:
+    """Timed from when the devices are busy: the first `depth` results are thrown away."""
+    depth = session.stream_depth(name)
+    request = as_request(session.manifest.functions[name], arrays)
+    results = session.stream(itertools.repeat(request), function=name)
+    for _ in range(depth):
+        next(results)
+    begin = time.perf_counter()
+    count, elapsed = 0, 0.0
+    while count < iterations if iterations else elapsed < duration:
+        next(results)
+        count, elapsed = count + 1, time.perf_counter() - begin
+    results.close()
+    return StreamTiming(depth, count, count / elapsed)
 
 
 def _steps(

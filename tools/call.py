@@ -44,6 +44,14 @@ def call(session: Any, name: str, function: Function, arrays: Sequence[Array]) -
     return [np.asarray(leaf) for leaf in pytree.flatten(function.out_tree, result, "result")]
 
 
+def as_request(function: Function, arrays: Sequence[Array]) -> dict[str, Any]:
+    """An item of `session.stream` that calls `function` on flat inputs."""
+    args, kwargs = pytree.unflatten(function.in_tree, list(arrays))
+    names = function.argument_names
+    given = (names[k] if k < len(names) else f"argument {k}" for k in range(len(args)))
+    return {**dict(zip(given, args, strict=True)), **kwargs}
+
+
 def choose_inputs(
     artifact: Any, name: str, strings: Sequence[str]
 ) -> tuple[str, list[Array], list[Array] | None]:

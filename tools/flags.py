@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
+from lemurc.options import OBJECTIVES
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -118,10 +120,11 @@ _PLANNING = (
     ),
     click.option(
         "--objective",
-        type=click.Choice(["latency", "throughput", "memory"]),
+        type=click.Choice(OBJECTIVES),
         default="latency",
         show_default=True,
-        help="Plan for short calls, for a busiest device, or a fullest one, with little to do.",
+        help="What plans over several devices are best at: one call, a stream of requests, or "
+        "the memory of the fullest device.",
     ),
     click.option(
         "--budget",
@@ -170,6 +173,15 @@ def imports(function: F) -> F:
 def strict(function: F) -> F:
     return click.option(
         "--strict", is_flag=True, help="A missing device is an error, never a fallback."
+    )(function)
+
+
+def simulate(function: F) -> F:
+    return click.option(
+        "--simulate",
+        type=click.Path(),
+        metavar="SYSTEM.json",
+        help="Simulate the devices and links that this file describes.",
     )(function)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lemurc.system_file import SimulatedDevice, SystemDescription
 from lemurc.tools.call import Array, call, choose_function, choose_inputs, compare_outputs
 from lemurc.tools.whole_files import check_writable
 from lemurc.verification import Comparison
@@ -30,7 +31,7 @@ class Output:
 class RunResult:
     """`inputs_from` is "golden", "command line" or "drawn"; `seconds` are of the first call.
 
-    `ok` is False when a golden output was not met.
+    `ok` is False when a golden output was not met. `simulated` are the devices that were none.
     """
 
     ok: bool
@@ -42,6 +43,7 @@ class RunResult:
     load_seconds: float
     seconds: float
     saved: str | None = None
+    simulated: tuple[SimulatedDevice, ...] = ()
 
 
 def run(
@@ -53,6 +55,7 @@ def run(
     output: str | Path | None = None,
     strict: bool = False,
     imports: Sequence[str] = (),
+    simulate: str | Path | SystemDescription | None = None,
     trace: str | Path | None = None,
 ) -> RunResult:
     """Load `path`, call `function` once and describe what came out.
@@ -60,14 +63,16 @@ def run(
     Without `inputs` (strings as on the command line) the golden ones are used and the
     outputs compared; an artifact without golden inputs gets drawn ones. `output` names
     an .npz file for the results, `trace` one for a trace of the call that Perfetto loads.
-    `imports` are those of `lemurc.load`.
+    `imports` and `simulate` are those of `lemurc.load`.
     """
     import lemurc
 
     if trace is not None:
         check_writable(trace)
     started = time.perf_counter()
-    with lemurc.load(path, devices=devices, strict=strict, imports=imports) as session:
+    with lemurc.load(
+        path, devices=devices, strict=strict, imports=imports, simulate=simulate
+    ) as session:
         loaded = time.perf_counter()
         manifest = session.manifest
         name = choose_function(manifest, function)
@@ -91,6 +96,7 @@ def run(
             load_seconds=loaded - started,
             seconds=seconds,
             saved=_save(output, names, results) if output else None,
+            simulated=session.simulated,
         )
 
 

@@ -22,7 +22,7 @@ from lemurc import assembly, exchange, manifest, pass_limit, profiling
 from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
-from lemurc.options import CompileOptions
+from lemurc.options import OBJECTIVES, CompileOptions
 from lemurc.profiles import Profile
 from lemurc.systems import Description, asked_devices, find_description, notes_on, systems
 from lemurc.user_modules import import_modules
@@ -194,7 +194,15 @@ def chosen_options(given: dict[str, Any], verb: str = "compile") -> CompileOptio
                 code="unknown-option",
                 hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
             )
-    return CompileOptions(**given)
+    options = CompileOptions(**given)
+    if options.objective not in OBJECTIVES:
+        raise UsageError(
+            f"unknown objective {options.objective!r}",
+            code="bad-option",
+            where="--objective",
+            hint=f"one of {', '.join(OBJECTIVES)}",
+        )
+    return options
 
 
 def _check_writable(path: Path) -> None:
@@ -291,10 +299,10 @@ def lower(
         host_ops=options.allow_host_ops,
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
+        objective=options.objective,
         largest_stage=options.largest_stage,
         measured=measured or {},
         keep_ir=options.save_temps is not None,
-        objective=options.objective,
         plan_only=plan_only,
         explain=explain,
     )

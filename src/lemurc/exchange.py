@@ -53,13 +53,14 @@ class Request:
     """How many optional passes may run, see pass_limit.py; None is no limit."""
     kernels: bool = True
     """Whether composites may become calls of our own kernels."""
+    objective: str = "latency"
+    """What plans are best at: latency, throughput or memory."""
     largest_stage: int | None = None
     """The most operations a stage may hold; None is no limit."""
     measured: dict[str, dict[str, float]] = field(default_factory=dict)
     """Seconds that stages took where they were profiled, by target and content."""
     keep_ir: bool = False
     """Whether to write the IR after each pass into the folder `passes`."""
-    objective: str = "latency"
     plan_only: bool = False
     """Whether to stop at plans, before stages become IREE's input."""
     explain: tuple[str, ...] = ()

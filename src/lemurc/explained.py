@@ -47,9 +47,9 @@ class Homes:
 
 def explained(module: Any, plan: Plan, homes: Homes) -> tuple[ExplainedFunction, ...]:
     """What `explain-placement` wrote on each entry of `module`, with the stages of `plan`."""
+    from lemurc.passes.attributes import plain
     from lemurc.passes.explain_placement import EXPLANATION
     from lemurc.passes.graph import entries, symbol
-    from lemurc.passes.host_calls import plain
 
     found = []
     for entry in entries(module):

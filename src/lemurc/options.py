@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 Objective = Literal["latency", "throughput", "memory"]
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 Progress = Callable[[str, int, int, str], None]
 """`progress(phase, done, total, detail)`; `total` is 0 while it is not known."""
@@ -18,8 +19,8 @@ class CompileOptions:
 
     `inputs`, `dynamic` and `pins` are in the spelling of the command line:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
-    `objective` is what plans are made for: the time of a call, that of its busiest device, or the
-    memory of the fullest one.
+    `objective` is what plans over several devices are best at: the time of one call, requests per
+    second when calls follow each other (`session.stream`), or the memory of the fullest device.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `largest_stage` is the most operations a stage may hold: a model in small pieces can be
     measured piece by piece. `profile` does that, and predicts times by what it finds.

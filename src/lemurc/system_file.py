@@ -26,6 +26,10 @@ from typing import Any
 from lemurc.errors import UsageError
 
 SCHEMA = "system.v1"
+UNKNOWN_LATENCY = 5.0e-5
+UNKNOWN_RATE = 4.0e9
+"""Of a link that nobody described: a slow one."""
+
 Rates = dict[str, float]
 """Per second, by element type ("f32") or by size in bytes ("65536")."""
 
@@ -109,6 +113,20 @@ class KnownDevice:
     sources: dict[str, str]
 
 
+@dataclass(frozen=True)
+class SimulatedDevice:
+    """What a simulated device did so far; `peak_bytes` are weights and the most live at once.
+
+    `times_slower` is relative to one thread of this processor.
+    """
+
+    device: str
+    times_slower: float
+    memory: int | None
+    weight_bytes: int
+    peak_bytes: int
+
+
 def read_system(path: str | Path) -> SystemDescription:
     """Read and check `path`; UsageError (`bad-system`) names the field that is wrong."""
     where = str(path)
@@ -135,6 +153,23 @@ def system_from(document: Any, where: str) -> SystemDescription:
                     for k, device in enumerate(system.devices))  # fmt: skip
     _check(devices, system.links, where)
     return dataclasses.replace(system, devices=devices)
+
+
+def transfer_seconds(system: SystemDescription, src: str, dst: str, size: int) -> float:
+    """How long `size` bytes take from one device to another, by the link or that of the way
+    back; at the rate of the largest described size up to `size`."""
+    ways = [
+        link
+        for ends in ((src, dst), (dst, src))
+        for link in system.links
+        if (link.src, link.dst) == ends
+    ]
+    if not ways:
+        return UNKNOWN_LATENCY + size / UNKNOWN_RATE
+    rates = {int(known): rate for known, rate in ways[0].bandwidth.items()}
+    below = [known for known in rates if known <= size]
+    rate = rates[max(below) if below else min(rates)] if rates else UNKNOWN_RATE
+    return ways[0].latency + size / rate
 
 
 def write_system(path: str | Path, system: SystemDescription) -> None:

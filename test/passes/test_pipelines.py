@@ -44,9 +44,9 @@ def test_bad_options_are_the_users_fault(text: str, message: str) -> None:
 
 
 def test_pipelines_mix_ours_and_upstream() -> None:
-    steps = pipeline("builtin.module(place{objective=memory time-limit=2},func.func(cse,sccp),cse)")
+    steps = pipeline("builtin.module(place{objective=memory time-limit=3},func.func(cse,sccp),cse)")
     assert [str(step) for step in steps] == [
-        "place{objective=memory time_limit=2.0}",
+        "place{objective=memory time_limit=3.0}",
         "func.func(cse,sccp)",
         "cse",
     ]

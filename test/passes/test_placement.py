@@ -13,9 +13,9 @@ from lemurc.passes.placement import (
     Weight,
     destinations,
     evaluate,
-    first_assignment,
     source_of,
 )
+from lemurc.passes.placement_search import first_assignment
 
 NODES = 7
 

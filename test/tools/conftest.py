@@ -64,6 +64,7 @@ class FakeSession:
     artifact: FakeArtifact
     error: float = 0.0
     loads: list[Any] = field(default_factory=list)
+    simulated: tuple[Any, ...] = ()
 
     @property
     def manifest(self) -> mf.Manifest:

@@ -15,6 +15,7 @@ MOST_STEPS = 12
 @click.argument("artifact", type=click.Path())
 @flags.inputs
 @flags.devices
+@flags.simulate
 @flags.entry_point
 @click.option("--warmup", type=click.IntRange(min=0), default=5, show_default=True)
 @click.option("--iterations", type=click.IntRange(min=1), help="Calls to time.")
@@ -27,6 +28,7 @@ MOST_STEPS = 12
     help="How long to time when --iterations is not given.",
 )
 @click.option("--per-device", is_flag=True, help="Measure each device alone too.")
+@click.option("--stream", is_flag=True, help="Measure a stream of requests too, several at a time.")
 @flags.imports
 @flags.strict
 @flags.common
@@ -34,11 +36,13 @@ def command(
     artifact: str,
     inputs: tuple[str, ...],
     devices: tuple[str, ...],
+    simulate: str | None,
     function: str | None,
     warmup: int,
     iterations: int | None,
     duration: float,
     per_device: bool,
+    stream: bool,
     imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
@@ -50,11 +54,13 @@ def command(
         artifact,
         inputs=inputs,
         devices=devices or None,
+        simulate=simulate,
         function=function,
         warmup=warmup,
         iterations=iterations,
         duration=duration,
         per_device=per_device,
+        stream=stream,
         strict=strict,
         imports=imports,
     )
@@ -71,6 +77,12 @@ def _print(result: BenchResult) -> None:
     for timing in result.timings:
         for line in _compared(timing):
             click.echo(line)
+        if timing.stream is not None:
+            devices = ", ".join(timing.devices) or "all"
+            click.echo(
+                f"stream on {devices}: {timing.stream.per_second:.4g} requests/s, "
+                f"up to {timing.stream.depth} in flight"
+            )
         if timing.restarts:
             click.echo(
                 f"the state was full {timing.restarts} times: the bench went on from its start"

@@ -13,6 +13,7 @@ from lemurc.tools.table import columns, duration
 @click.argument("artifact", type=click.Path())
 @flags.inputs
 @flags.devices
+@flags.simulate
 @flags.entry_point
 @click.option("--output", metavar="FILE.npz", help="Write the outputs to this file.")
 @click.option("--trace", metavar="FILE.json", help="Write a trace of the call, for Perfetto.")
@@ -23,6 +24,7 @@ def command(
     artifact: str,
     inputs: tuple[str, ...],
     devices: tuple[str, ...],
+    simulate: str | None,
     function: str | None,
     output: str | None,
     trace: str | None,
@@ -41,6 +43,7 @@ def command(
         artifact,
         inputs=inputs,
         devices=devices or None,
+        simulate=simulate,
         function=function,
         output=output,
         strict=strict,

@@ -1,0 +1,142 @@
+"""How one call is issued to simulated devices: operation by operation, to their threads.
+
+    Feed, Recall  at once; the value is there when the link from the host has carried it
+    Move          on the thread of the link
+    Invoke, ...   on the thread of the device, in the order of the plan
+
+The operations are those of every call (operations.py). They run when what they read is there,
+on devices whose work is done when it is issued.
+"""
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from lemurc.runtime import transport
+from lemurc.runtime.boundary import DeviceTensor
+from lemurc.runtime.operations import (
+    Call,
+    Duplicate,
+    Feed,
+    Invoke,
+    InvokeHost,
+    Move,
+    Operation,
+    Recall,
+)
+from lemurc.runtime.simulation import Simulation
+from lemurc.runtime.work_queue import Job, Worker
+
+if TYPE_CHECKING:
+    from lemurc.runtime.program import Program
+
+Work = Callable[[], None]
+Cells = Sequence[int]
+
+
+class SimulatedCall:
+    """Issues the operations of one call of `program`. It does not refer to the call, so that
+    memory is free when that ends."""
+
+    def __init__(self, simulation: Simulation, program: "Program", on_device: bool) -> None:
+        self._simulation = simulation
+        self._leaving = frozenset(program.leaving(on_device))
+        self._devices = program.devices
+        self._made_by: dict[int, Job] = {}
+        self._latest: dict[Worker, Job] = {}
+        self._copies = threading.Lock()  # what is not a stage shares timelines of the call
+
+    def issue(self, operation: Operation, call: Call) -> None:
+        if isinstance(operation, (Feed, Recall)):
+            self._bring(operation, call)
+        elif isinstance(operation, Move):
+            self._move(operation, call)
+        elif isinstance(operation, InvokeHost):
+            work = functools.partial(operation.issue, call)
+            worker = self._simulation.host_worker
+            self._add(call, worker, work, operation.inputs, operation.outputs)
+        elif isinstance(operation, Duplicate):
+            work = functools.partial(self._alone, operation, call)
+            read, made = (operation.source,), (operation.cell,)
+            self._on_device(call, operation.device, work, "a copy", read, made)
+        else:
+            assert isinstance(operation, Invoke)
+            work = functools.partial(operation.issue, call)
+            name, outputs = f"stage {operation.executor.name}", operation.outputs
+            self._on_device(call, operation.device, work, name, operation.inputs, outputs)
+            for cell in self._leaving.intersection(outputs):
+                self._leave(call, cell, self._devices[operation.device].name)
+
+    def _on_device(
+        self, call: Call, device: int, work: Work, name: str, read: Cells, made: Cells
+    ) -> None:
+        machine = self._simulation.machine(self._devices[device].name)
+
+        def run() -> None:
+            shapes = tuple(tuple(call.views[cell].shape) for cell in read)
+            machine.compute((name, shapes), work)
+
+        self._add(call, machine.worker, run, read, made)
+
+    def _bring(self, operation: Feed | Recall, call: Call) -> None:
+        """Copied at once, as on real devices; the way there takes the time of the link."""
+        origin, target = self._origin(operation, call), operation.target.name
+        self._alone(operation, call)
+        if origin != target:
+            size = call.views[operation.cell].get_buffer().byte_length()
+            seconds = self._simulation.transfer_seconds(origin, target, size)
+            work = functools.partial(time.sleep, seconds)
+            self._add(call, self._simulation.link(origin, target), work, (), (operation.cell,))
+
+    def _origin(self, operation: Feed | Recall, call: Call) -> str:
+        """What has the value now: the target itself, another device, or the host."""
+        if isinstance(operation, Recall):
+            assert call.state is not None
+            known = call.state.residents[operation.name].views
+            if operation.target.name in known:
+                return operation.target.name
+            return next(iter(known), self._simulation.host_name)
+        array = call.arrays[operation.source]
+        return array.device.name if isinstance(array, DeviceTensor) else self._simulation.host_name
+
+    def _move(self, operation: Move, call: Call) -> None:
+        simulation = self._simulation
+        origin, target = operation.origin.name, operation.target.name
+
+        def work() -> None:
+            begin = time.perf_counter()
+            source = call.views[operation.source]
+            call.views[operation.cell] = transport.copied_to(source, operation.target)
+            size = source.get_buffer().byte_length()
+            end = begin + simulation.transfer_seconds(origin, target, size)
+            time.sleep(max(0.0, end - time.perf_counter()))
+
+        link = simulation.link(origin, target)
+        self._add(call, link, work, (operation.source,), (operation.cell,))
+
+    def _leave(self, call: Call, cell: int, device: str) -> None:
+        """The way of a result to the host."""
+        simulation, host = self._simulation, self._simulation.host_name
+        if device == host:
+            return
+
+        def work() -> None:
+            size = call.views[cell].get_buffer().byte_length()
+            time.sleep(simulation.transfer_seconds(device, host, size))
+
+        link = simulation.link(device, host)
+        call.pending[cell] = Job(link, work, [self._made_by[cell]])
+
+    def _alone(self, operation: Operation, call: Call) -> None:
+        with self._copies:
+            operation.issue(call)
+
+    def _add(self, call: Call, worker: Worker, work: Work, read: Cells, made: Cells) -> None:
+        """Queue `work` after what it reads, and after what the call has queued there before."""
+        before = [self._made_by[cell] for cell in read if cell in self._made_by]
+        before += [self._latest[worker]] if worker in self._latest else []
+        job = self._latest[worker] = Job(worker, work, before)
+        for cell in made:
+            self._made_by[cell] = call.pending[cell] = job
