@@ -10,7 +10,7 @@ those, and inlining gives back exactly the program there was. Nothing is grouped
 pins, or with an operation that may go to other devices.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +18,8 @@ from torch_mlir import ir
 
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
+from lemurc.passes.apart import APART, reasons
+from lemurc.passes.attributes import attribute
 from lemurc.passes.base import Pass
 from lemurc.passes.clone_nodes import (
     clone_nodes,
@@ -26,7 +28,7 @@ from lemurc.passes.clone_nodes import (
     inputs_of,
     outputs_of,
 )
-from lemurc.passes.fuse_groups import form_groups
+from lemurc.passes.fuse_groups import Home, form_groups
 from lemurc.passes.graph import Graph
 from lemurc.passes.legality import Functions, Legality, path_of, why_illegal
 from lemurc.passes.stage_groups import stage_edges, topological
@@ -35,29 +37,39 @@ from lemurc.passes.unused import is_used
 
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """`horizontal`: also group products of one input with several weights."""
+    """`horizontal`: also group products of one input with several weights.
+
+    `explain`: write `lemur.apart` on each operation, why it is not in one group with those it
+    reads and those that read it.
+    """
 
     name: ClassVar[str] = "fuse"
     optional: ClassVar[bool] = True
 
     horizontal: bool = True
+    explain: bool = False
 
     def run(self, module: ir.Operation) -> None:
         system = systems.read(module)
         functions = graphs.bodies(module)
         legality = Legality(system, functions)
 
-        def compatible(op: ir.Operation) -> Hashable:
+        def home(op: ir.Operation) -> Home:
             placed = op.attributes["lemur.device"].value if "lemur.device" in op.attributes else ""
             legal = tuple(d.name for d in system.devices if not why_illegal(op, d, functions))
-            return legality.pin(op), placed, legal
+            return Home(legality.pin(op), str(placed), legal)
 
         for entry in graphs.entries(module):
             graph = Graph(entry)
-            groups = form_groups(graph, functions, compatible, self.horizontal).groups()
+            grouping = form_groups(graph, functions, home, self.horizontal)
+            groups = grouping.groups()
+            apart = reasons(graph, grouping, functions) if self.explain else {}
             if groups:
                 _make_contiguous(graph, groups)
-                _outline_all(module, graph, groups, functions)
+            calls = _outline_all(module, graph, groups, functions) if groups else {}
+            for index, why in apart.items():
+                op = calls[index] if index in calls else graph.nodes[index]
+                op.attributes[APART] = attribute(why)
 
 
 def _make_contiguous(graph: Graph, groups: Sequence[Sequence[int]]) -> None:
@@ -82,11 +94,17 @@ def _outline_all(
     graph: Graph,
     groups: Sequence[Sequence[int]],
     functions: dict[str, ir.Operation],
-) -> None:
-    """Old values stay until every call is made: a group may read another's."""
+) -> dict[int, ir.Operation]:
+    """The call made of each group, by its first node.
+
+    Old values stay until every call is made: a group may read another's.
+    """
     replaced: list[tuple[ir.Value, ir.Value]] = []
+    calls = {}
     for group in groups:
-        replaced += _outline(module, graph, group, functions)
+        made, call = _outline(module, graph, group, functions)
+        replaced += made
+        calls[group[0]] = call
     for old, new in replaced:
         old.replace_all_uses_with(new)
     fused = {index for group in groups for index in group}
@@ -97,6 +115,7 @@ def _outline_all(
     ):
         if not is_used(graph.nodes[index]) and (index in fused or graph.free[index]):
             graph.nodes[index].erase()
+    return calls
 
 
 def _position(graph: Graph) -> Callable[[ir.Operation], int]:
@@ -109,8 +128,8 @@ def _outline(
     graph: Graph,
     group: Sequence[int],
     functions: dict[str, ir.Operation],
-) -> list[tuple[ir.Value, ir.Value]]:
-    """Make the composite and its call; what to replace by what."""
+) -> tuple[list[tuple[ir.Value, ir.Value]], ir.Operation]:
+    """Make the composite and its call; what to replace by what, and the call."""
     inputs, outputs = inputs_of(graph, group), outputs_of(graph, group)
     last = graph.nodes[group[-1]]
     name = _fresh(functions)
@@ -136,7 +155,7 @@ def _outline(
             },
             loc=graph.nodes[group[0]].location,
         )
-    return list(zip(outputs, call.results, strict=True))
+    return list(zip(outputs, call.results, strict=True)), call
 
 
 def _common(paths: Sequence[str]) -> str:

@@ -100,16 +100,28 @@ class Legality:
         pins = {self._pin_of(path) for path in paths_of(op, self._functions)} - {""}
         return min(pins, default="")
 
-    def conflicts(self, op: ir.Operation) -> bool:
-        """Whether `op` is a group whose members cannot all go to one device."""
+    def conflict(self, op: ir.Operation) -> str:
+        """Why the members of the group `op` cannot all go to one device; "" if they can."""
         body = self._functions.get(callee(op))
         if body is None or body.attributes["lemur.composite"].value != "fused":
-            return False
+            return ""
         pins = {self._pin_of(path) for path in paths_of(op, self._functions)}
         if len(pins) > 1:
-            return True
+            named = ", ".join(sorted(pin or "nothing" for pin in pins))
+            return f"members are pinned to {named}"
         may = [d.name for d in self._system.devices if not why_illegal(op, d, self._functions)]
-        return not (pins & set(may) if pins != {""} else may)
+        if pins & set(may) if pins != {""} else may:
+            return ""
+        return f"no device{' it is pinned to' if pins != {''} else ''} can run all members"
+
+    def pins(self, op: ir.Operation) -> list[tuple[str, str]]:
+        """The user's pins, (glob, device), that cover a module of `op`; the last one holds."""
+        paths = paths_of(op, self._functions)
+        return [
+            (glob, device)
+            for glob, device in self._system.pins
+            if any(matches(glob, path) for path in paths)
+        ]
 
     def _pin_of(self, path: str) -> str:
         matching = [device for glob, device in self._system.pins if matches(glob, path)]
@@ -130,7 +142,7 @@ class Legality:
                 f"pinned to '{pinned}', which is not one of the devices {list(reasons)}",
                 code="pin-unmatched",
                 where=where,
-                hint=_near(pinned, list(reasons)),
+                hint=near(pinned, list(reasons)),
             )
         if pinned and reasons[pinned]:
             raise UsageError(
@@ -163,7 +175,7 @@ def check_pins(system: System, paths: Sequence[str]) -> None:
             raise UsageError(
                 f"pin '{glob}' matches no module of the model",
                 code="pin-unmatched",
-                hint=_near(glob, sorted({path for path in paths if path})),
+                hint=near(glob, sorted({path for path in paths if path})),
             )
 
 
@@ -173,6 +185,6 @@ def _title(op: ir.Operation, functions: Functions) -> str:
     return min(kinds(op, functions), default=op.name)
 
 
-def _near(wanted: str, known: list[str]) -> str:
+def near(wanted: str, known: list[str]) -> str:
     near = difflib.get_close_matches(wanted, known, 3, 0.5) or known[:5]
     return f"there are: {', '.join(near)}" if near else ""

@@ -40,6 +40,14 @@ class Buffers:
 
     def live(self, order: Sequence[int]) -> list[int]:
         """Live bytes at each node of `order`, which must be a topological order."""
+        return self._live(order, set(range(len(self.bytes))))
+
+    def temporary(self, order: Sequence[int]) -> list[int]:
+        """The part of `live` that is neither an argument nor returned."""
+        outside = {*self.arguments, *self.returned}
+        return self._live(order, set(range(len(self.bytes))) - outside)
+
+    def _live(self, order: Sequence[int], counted: set[int]) -> list[int]:
         if not order:
             return []
         first = dict.fromkeys(self.arguments, 0)
@@ -50,6 +58,8 @@ class Buffers:
                 last[buffer] = max(place, last.get(buffer, 0))
         change = [0] * (len(order) + 1)
         for buffer, start in first.items():
+            if buffer not in counted:
+                continue
             change[start] += self.bytes[buffer]
             change[last.get(buffer, start) + 1] -= self.bytes[buffer]
         total, live = 0, []

@@ -14,6 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from lemurc.dialects.locations import module_path
+from lemurc.passes.attributes import attribute
 from lemurc.passes.torch_constants import defining, is_constant_operation, is_tensor
 
 Attributes = dict[str, Any]
@@ -78,25 +79,16 @@ def is_composite(function: ir.Operation) -> bool:
     return "lemur.composite" in function.attributes
 
 
-def attribute(value: Any) -> ir.Attribute:
-    """A Python constant as the attribute passes read back with `.value`."""
-    if isinstance(value, bool):
-        return ir.BoolAttr.get(value)
-    if isinstance(value, int):
-        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
-    if isinstance(value, float):
-        return ir.FloatAttr.get(ir.F64Type.get(), value)
-    if isinstance(value, str):
-        return ir.StringAttr.get(value)
-    if value and all(isinstance(item, str) for item in value):
-        return ir.ArrayAttr.get([ir.StringAttr.get(item) for item in value])
-    return ir.DenseI64ArrayAttr.get(value)
+def _attribute(value: Any) -> ir.Attribute:
+    """What passes read back with `.value`, or, where it is a list of numbers, item by item."""
+    is_numbers = isinstance(value, (list, tuple)) and not any(isinstance(v, str) for v in value)
+    return ir.DenseI64ArrayAttr.get(value) if is_numbers else attribute(value)
 
 
 def _mark(function: ir.Operation, kind: str, roles: list[str], attributes: Attributes) -> None:
     marks = {"composite": kind, "module_path": module_path(function.location), "operands": roles}
     for name, value in (marks | attributes).items():
-        function.attributes[f"lemur.{name}"] = attribute(value)
+        function.attributes[f"lemur.{name}"] = _attribute(value)
     function.attributes["no_inline"] = ir.UnitAttr.get()
     function.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get()
 

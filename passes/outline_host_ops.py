@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from lemurc.passes.attributes import attribute
 from lemurc.passes.base import Pass
-from lemurc.passes.host_calls import ATTRIBUTE, attribute
+from lemurc.passes.host_calls import ATTRIBUTE
 from lemurc.passes.lone_lowering import (
     has_hazard,
     lowers,

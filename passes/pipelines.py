@@ -1,6 +1,9 @@
 """The compiler's order, top to bottom. A step is one of our passes or upstream text."""
 
+from collections.abc import Sequence
+
 from lemurc.passes.annotate_cost import AnnotateCost
+from lemurc.passes.explain_placement import ExplainPlacement
 from lemurc.passes.fold_batch_norm import FoldBatchNorm
 from lemurc.passes.form_stages import FormStages
 from lemurc.passes.fuse import Fuse
@@ -19,8 +22,11 @@ def lower_torch() -> list[Step]:
     return list(lower_torch.lower_torch())
 
 
-def optimize(level: int = 2) -> list[Step]:
-    """Level L to level L, for every target at once; level 0 does what later passes need."""
+def optimize(level: int = 2, explain: bool = False) -> list[Step]:
+    """Level L to level L, for every target at once; level 0 does what later passes need.
+
+    `explain` notes on operations why they are not fused with others.
+    """
     if level == 0:
         return [Simplify(), AnnotateCost()]
     return [
@@ -28,20 +34,25 @@ def optimize(level: int = 2) -> list[Step]:
         FoldBatchNorm(),
         HoistParameters(),  # what folding computes from weights leaves the run time
         Simplify(),
-        Fuse(),  # last: simplification does not look into groups
+        Fuse(explain=explain),  # last: simplification does not look into groups
         AnnotateCost(),  # names values, so it comes after everything that makes new ones
     ]
 
 
 def partition(
-    objective: str = "latency", time_limit: float = 2.0, largest: int | None = None
+    objective: str = "latency",
+    time_limit: float = 2.0,
+    largest: int | None = None,
+    explain: Sequence[str] = (),
 ) -> list[Step]:
     """Level L to level S for the devices of the module's `lemur.system`.
 
-    `largest` is the most operations that a stage may hold.
+    `largest` is the most operations that a stage may hold; `explain` are modules of the model
+    whose placement is explained.
     """
     return [
-        Place(objective, time_limit),
+        Place(objective, time_limit, explain=bool(explain)),
+        *([ExplainPlacement(",".join(explain), objective)] if explain else []),
         FormStages(largest=largest or 0),
         Schedule(),  # stages must exist: it orders them, and what is inside
         OutlineStages(),

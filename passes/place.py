@@ -30,12 +30,14 @@ from lemurc.passes.unfuse import unfuse_conflicts
 @dataclass(frozen=True)
 class Place(Pass):
     """`objective`: latency, throughput or memory. `time_limit`: seconds of search, counted
-    in the solver's own deterministic time, so that equal programs get equal plans."""
+    in the solver's own deterministic time, so that equal programs get equal plans.
+    `explain`: write `lemur.apart` on operations that were fused and could not stay so."""
 
     name: ClassVar[str] = "place"
 
     objective: str = "latency"
     time_limit: float = 2.0
+    explain: bool = False
 
     def run(self, module: ir.Operation) -> None:
         if self.objective not in OBJECTIVES:
@@ -47,7 +49,7 @@ class Place(Pass):
         system = systems.read(module)
         functions = graphs.bodies(module)
         legality = Legality(system, functions)
-        unfuse_conflicts(module, functions, legality)
+        unfuse_conflicts(module, functions, legality, self.explain)
         placed = [graphs.Graph(entry) for entry in graphs.entries(module)]
         nodes = [op for graph in placed for op in graph.nodes]
         paths = [path for op in nodes for path in paths_of(op, functions)]

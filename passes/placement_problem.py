@@ -13,7 +13,9 @@ from lemurc.passes.system import Device, System
 from lemurc.passes.workloads import contraction, costs, workload
 
 _RESERVE = 1.05
-"""Memory that plans leave free: weights that kernels have packed are whole tiles."""
+"""Memory that plans leave free, since what code allocates is not known before there is any."""
+_TILES = (1, 6, 8, 16)
+"""Rows of packed weights."""
 
 _TYPICAL_BYTES = 1 << 20
 """The problem is linear in the bytes that cross; this size says at which rate."""
@@ -44,10 +46,10 @@ def build(
         ],
         per_byte=[[1.0 / link.rate(_TYPICAL_BYTES) for link in row] for row in links],
         weights=[
-            Weight(sizes.bytes(value), tuple(place[user] for user in users))
+            Weight(size, tuple(place[user] for user in users))
             for value in graph.users
             if graph.is_weight(value)
-            for users in copies(graph, value, sizes, functions).values()
+            for size, users in copies(graph, value, sizes, functions).values()
         ],
         live=[held_bytes(costs(op)["live_bytes"]) for op in ops],
         memory=[d.memory if d.memory is None else int(d.memory / _RESERVE) for d in devices],
@@ -57,14 +59,27 @@ def build(
 
 def copies(
     graph: Graph, value: ir.Value, sizes: Sizes, functions: Mapping[str, ir.Operation]
-) -> dict[bool, list[int]]:
-    """The nodes that read a weight, by whether they multiply matrices: those may want it packed
-    for them, and then there are two of it."""
+) -> dict[bool, tuple[int, list[int]]]:
+    """The bytes of a weight and the nodes that read it, by whether they multiply matrices.
+
+    Those may want it packed for them: in whole tiles, and then there are two of it.
+    """
+    size = sizes.bytes(value)
     readers: dict[bool, list[int]] = {}
     for user in graph.users[value]:
         product = bool(contraction(graph.nodes[user], sizes, functions))
         readers.setdefault(product, []).append(user)
-    return readers
+    return {
+        product: (_packed(size, value) if product else size, n) for product, n in readers.items()
+    }
+
+
+def _packed(size: int, weight: ir.Value) -> int:
+    """With rows up to whole tiles, whichever of the usual heights pads most."""
+    if not isinstance(weight.type, ir.RankedTensorType) or weight.type.rank < 2:
+        return size
+    rows: int = max(1, weight.type.shape[0])
+    return size // rows * max(-(-rows // tile) * tile for tile in _TILES)
 
 
 def held_bytes(live: int) -> int:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from torch_mlir import ir
 
 from lemurc.cost_model import stage_seconds
-from lemurc.manifest import Prediction
+from lemurc.manifest import Prediction, Transfer
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes import workloads
 from lemurc.passes.graph import Graph
-from lemurc.passes.placement_problem import copies, held_bytes, host_of, state_updates
+from lemurc.passes.placement_problem import host_of, state_updates
+from lemurc.passes.predict_memory import predict_memory, run_of
 from lemurc.passes.sizes import Sizes
 
 Measured = Callable[[ir.Operation], float | None]
@@ -48,59 +49,56 @@ def _predict(
     where: dict[ir.Value, str | None] = {
         value: host for value, name in graph.arguments.items() if name.startswith("input:")
     }
-    wanted: dict[ir.Value, set[str]] = defaultdict(set)
+    names = dict(graph.arguments)
+    wanted: dict[ir.Value, dict[str, int]] = defaultdict(dict)
     steps: list[float] = []
-    weights: defaultdict[str, dict[tuple[str, bool], int]] = defaultdict(dict)
-    live: defaultdict[str, int] = defaultdict(int)
-    for call in graph.nodes:
-        stage = stages[str(call.attributes["lemur.stage"].value)]
+    called = [stages[str(call.attributes["lemur.stage"].value)] for call in graph.nodes]
+    for number, (call, stage) in enumerate(zip(graph.nodes, called, strict=True)):
         device = str(stage.attributes["lemur.device"].value)
         took = measured(stage)
         figures = system.device(device).figures
         steps.append(stage_seconds(workloads.read(stage), figures) if took is None else took)
         seconds[device] += steps[-1]
-        weights[device].update(_weights(stage))
-        live[device] = max(live[device], workloads.costs(stage)["live_bytes"])
         where.update(dict.fromkeys(call.results, device))
+        names.update(zip(call.results, _result_names(stage), strict=True))
         for value in call.operands:
-            wanted[value].add(device)
-    for value, states in state_updates(graph).items():
-        for state in states:
-            wanted[value] |= wanted[state]
+            wanted[value].setdefault(device, number)
     kept = state_updates(graph)
+    for value, states in kept.items():
+        for state in states:
+            for device in list(wanted[state]):
+                wanted[value].setdefault(device, len(steps))
     for value in graph.returned:
         if value not in kept:
-            wanted[value].add(host)
-    transfer_seconds, moved, crossings = 0.0, 0, 0
-    for value, readers in wanted.items():
-        source = where.get(value)
-        if source is None:
-            continue
-        for reader in sorted(readers - {source}):
-            size = sizes.bytes(value)
-            transfer_seconds += system.link(source, reader).seconds(size)
-            moved += size
-            crossings += 1
+            wanted[value].setdefault(host, len(steps))
+    transfers = [
+        Transfer(
+            value=names[value],
+            source=source,
+            target=reader,
+            bytes=sizes.bytes(value),
+            seconds=system.link(source, reader).seconds(sizes.bytes(value)),
+            before=number,
+        )
+        for value, readers in wanted.items()
+        for reader, number in sorted(readers.items())
+        if (source := where.get(value)) is not None and reader != source
+    ]
+    memory, memory_by_step = predict_memory(graph, sizes, called)
     return Prediction(
-        seconds=sum(seconds.values()) + transfer_seconds,
-        transfer_bytes=moved,
-        crossings=crossings,
+        seconds=sum(seconds.values()) + sum(transfer.seconds for transfer in transfers),
+        transfer_bytes=sum(transfer.bytes for transfer in transfers),
+        crossings=len(transfers),
         seconds_by_device=dict(seconds),
         seconds_by_step=tuple(steps),
-        bytes_by_device={
-            device: sum(weights[device].values()) + held_bytes(live[device]) for device in live
-        },
+        transfers=tuple(transfers),
+        memory=memory,
+        memory_by_step=memory_by_step,
     )
 
 
-def _weights(stage: ir.Operation) -> dict[tuple[str, bool], int]:
-    """Bytes of the weights that a stage reads, by name and use."""
-    functions = graphs.bodies(stage)
-    run = next(op for op in graphs.functions(stage) if graphs.symbol(op) == "run")
-    graph, sizes = Graph(run), Sizes(run)
-    return {
-        (name, product): sizes.bytes(value)
-        for value, name in graph.arguments.items()
-        if graph.is_weight(value)
-        for product in copies(graph, value, sizes, functions)
-    }
+def _result_names(stage: ir.Operation) -> list[str]:
+    run = run_of(stage)
+    if "res_attrs" not in run.attributes:
+        return []
+    return [str(item["lemur.value"].value) for item in run.attributes["res_attrs"]]

@@ -12,6 +12,7 @@ PASSES = {
     "convert-onnx": "convert_onnx:ConvertOnnx",
     "convert-torch": "convert_torch:ConvertTorch",
     "expand-remainders": "expand_remainders:ExpandRemainders",
+    "explain-placement": "explain_placement:ExplainPlacement",
     "fill-constants": "fill_constants:FillConstants",
     "finish-lowering": "finish_lowering:FinishLowering",
     "fold-batch-norm": "fold_batch_norm:FoldBatchNorm",

@@ -6,7 +6,8 @@ from typing import Any
 from torch_mlir import ir
 
 from lemurc.manifest import HOST
-from lemurc.passes.host_calls import ATTRIBUTE, is_host_call, plain
+from lemurc.passes.attributes import plain
+from lemurc.passes.host_calls import ATTRIBUTE, is_host_call
 from lemurc.passes.system import System
 
 Finding = tuple[ir.Location, str]

@@ -36,11 +36,15 @@ class DeviceTensor:
         return array if dtype is None else array.astype(dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
+        if self.device.plugin is not None:
+            return self.numpy().__dlpack__()
         kind, index = self.__dlpack_device__()
         return self.device.hal.create_dlpack_capsule(self.view, kind, index)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         kinds = {"cpu": 1, "vmvx": 1, HOST: 1, "cuda": 2, "vulkan": 7, "metal": 8, "rocm": 10}
+        if self.device.plugin is not None:
+            return kinds["cpu"], 0  # nobody else reads its memory: a copy in the host's
         number = 0 if self.device.is_host else int(self.device.name.partition(":")[2])
         return kinds[self.device.target], number
 

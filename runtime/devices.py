@@ -14,7 +14,8 @@ from typing import Any
 
 from lemurc.errors import DeviceError, UsageError
 from lemurc.manifest import HOST
-from lemurc.runtime import cpu_features
+from lemurc.runtime import cpu_features, plugin_devices
+from lemurc.runtime.interface import Device
 from lemurc.runtime.iree_errors import missing_library, summary, translated
 from lemurc.runtime.machine import physical_cores
 
@@ -52,6 +53,7 @@ def _forget_devices() -> None:
     _opened.clear()
     _found.clear()
     _turns.clear()
+    plugin_devices.forget()
 
 
 if hasattr(os, "register_at_fork"):
@@ -69,24 +71,41 @@ class Inventory:
 
 @dataclass(frozen=True)
 class OpenDevice:
-    """A device in use. `is_host`: its buffers are host memory that other CPUs may read."""
+    """A device in use. `is_host`: its buffers are host memory that other CPUs may read.
+
+    One of a `plugin` is not IREE's, and has no `hal`.
+    """
 
     name: str
     target: str
     description: str
     hal: Any
     is_host: bool
+    plugin: Device | None = None
 
 
-def discover(targets: tuple[str, ...] = tuple(DRIVERS)) -> Inventory:
-    """Look for devices of `targets`; a driver that is missing is a reason, not an error."""
+def kinds() -> tuple[str, ...]:
+    """Every kind of device there may be: IREE's, and those of installed packages."""
+    return (*DRIVERS, *plugin_devices.kinds(DRIVERS))
+
+
+def discover(targets: Iterable[str] | None = None) -> Inventory:
+    """Look for devices of `targets`, or of every kind; a driver that is missing is a reason,
+    not an error."""
     names: dict[str, tuple[str, ...]] = {}
     descriptions: dict[str, str] = {}
     why_not: dict[str, str] = {}
-    for target in targets:
+    for target in kinds() if targets is None else targets:
         if target in HOST_TARGETS:
             names[target] = (f"{target}:0",)
             descriptions[f"{target}:0"] = _describe_cpu()
+            continue
+        if target not in DRIVERS:
+            found = plugin_devices.find(target)
+            names[target] = tuple(f"{target}:{k}" for k in range(len(found.descriptions)))
+            descriptions.update(zip(names[target], found.descriptions, strict=True))
+            if found.why_not:
+                why_not[target] = found.why_not
             continue
         entries, reason = _query(target)
         if reason:
@@ -112,6 +131,9 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
         near = open_device("cpu:0")
         return replace(near, name=HOST, target=HOST, description="PyTorch on the CPU")
     target, _, number = name.partition(":")
+    if target not in DRIVERS:
+        description, plugin = plugin_devices.open_device(target, int(number or 0))
+        return OpenDevice(name, target, description, None, False, plugin)
     is_host = target in HOST_TARGETS
     driver = "local-sync" if (synchronous or _no_workers) and is_host else DRIVERS.get(target, "")
     key = f"{driver} {name}"

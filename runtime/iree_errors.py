@@ -7,7 +7,7 @@ from lemurc.errors import ArtifactError, DeviceError, InternalError, LemurcError
 
 _STATUS = re.compile(r"\b([A-Z][A-Z_]{4,}); ")
 _FROM_IREE = (RuntimeError, ValueError, IndexError, MemoryError, SystemError, OSError)
-FAILURES = ("out-of-memory", "device-lost")
+FAILURES = ("out-of-memory", "device-lost", "device-failed")
 """Codes of the errors after which another device may still answer."""
 
 _LOST = ("ABORTED", "UNAVAILABLE", "DATA_LOSS")

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from iree.runtime.array_interop import map_dtype_to_element_type
 
 from lemurc.errors import InternalError
 from lemurc.manifest import Function, Manifest, Stage, Step
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.element_types import element_type
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.operations import (
@@ -22,10 +22,12 @@ from lemurc.runtime.operations import (
     Operation,
     Recall,
 )
+from lemurc.runtime.plugin_executor import PluginExecutor
+from lemurc.runtime.plugin_operations import FeedPlugin, InvokePlugin, MovePlugin, RecallPlugin
 from lemurc.runtime.program import Program
 from lemurc.runtime.simulation import Simulation
 
-Executors = dict[tuple[str, str], StageExecutor | HostExecutor]
+Executors = dict[tuple[str, str], StageExecutor | HostExecutor | PluginExecutor]
 """By stage and the plan's name of a device."""
 
 
@@ -70,6 +72,11 @@ class _Layout:
             executor = self.executors[step.stage, step.device]
             if isinstance(executor, HostExecutor):
                 self.operations.append(self._on_host(executor, stage, device))
+                continue
+            if isinstance(executor, PluginExecutor):
+                read = tuple(self._cell_on(reference, device) for reference in stage.inputs)
+                made = tuple(self._new_cell(value, device) for value in stage.outputs)
+                self.operations.append(InvokePlugin(executor, read, made))
                 continue
             inputs = tuple(
                 self._own_cell(reference, device)
@@ -122,7 +129,8 @@ class _Layout:
         if reference not in self.homes or reference.startswith(("input:", "param:")):
             return None
         cell, device = self.homes[reference]
-        return None if self.devices[device].is_host else Fetch(cell, device)
+        origin = self.devices[device]
+        return None if origin.is_host or origin.plugin is not None else Fetch(cell, device)
 
     def _new_cell(self, reference: str, device: int) -> int:
         cell = self.cells[reference, device] = len(self.cells)
@@ -175,9 +183,14 @@ class _Layout:
         target = self.devices[device]
         if kind == "input":
             spec = self.function.inputs[int(name)]
+            if target.plugin is not None:
+                self.operations.append(FeedPlugin(int(name), cell, target, np.dtype(spec.dtype)))
+                return cell
             keep = reference in self.function.state_updates.values()
             element = element_type(spec.dtype)
             self.operations.append(Feed(int(name), cell, device, target, element, keep))
+        elif kind == "state" and target.plugin is not None:
+            self.operations.append(RecallPlugin(name, cell, target))
         elif kind == "state":
             element = element_type(self.manifest.weights[name].dtype)
             self.operations.append(Recall(name, cell, device, target, element))
@@ -185,13 +198,7 @@ class _Layout:
             raise InternalError(f"a stage reads {reference!r} before any stage computes it")
         else:
             origin = self.devices[home[1]]
-            self.operations.append(Move(home[0], home[1], cell, device, origin, target))
+            ours = origin.plugin is None and target.plugin is None
+            move = (Move if ours else MovePlugin)(*home, cell, device, origin, target)
+            self.operations.append(move)
         return cell
-
-
-def element_type(dtype: str) -> int:
-    """IREE's number for a NumPy or ml_dtypes type."""
-    found = map_dtype_to_element_type(np.dtype(dtype))
-    if found is None:
-        raise InternalError(f"IREE has no element type for {dtype}")
-    return int(found)

@@ -8,6 +8,8 @@
     InvokeHost cells in host memory    -> cells in it, by PyTorch
     Fetch      a cell                  -> staging memory, for a result on a far device
 
+Devices of plug-ins have operations of their own, in plugin_operations.py.
+
 A cell is one value on one device. Fences order the operations, so nothing waits on the
 host until the end of the call, but for operators that PyTorch runs there. Code may write
 into some of its inputs (see targets/memory_effects.py): those have a cell of their own,
@@ -37,8 +39,9 @@ class Workspace:
     """Timelines and transfer buffers; used by one call at a time, kept between calls."""
 
     def __init__(self, devices: Sequence[OpenDevice]) -> None:
-        self.compute = [Timeline(device) for device in devices]
-        self.copies = [Timeline(device) for device in devices]
+        ours = [(number, d) for number, d in enumerate(devices) if d.plugin is None]
+        self.compute = {number: Timeline(device) for number, device in ours}
+        self.copies = {number: Timeline(device) for number, device in ours}
         self.lanes: dict[int, transport.Lane] = {}
         self._carrier: Timeline | None = None
 
@@ -55,7 +58,8 @@ class Workspace:
         return self._carrier
 
     def timelines(self) -> list[Timeline]:
-        return [*self.compute, *self.copies, *([self._carrier] if self._carrier else [])]
+        carrier = [self._carrier] if self._carrier else []
+        return [*self.compute.values(), *self.copies.values(), *carrier]
 
 
 class Call:

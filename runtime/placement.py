@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lemurc.errors import DeviceError
 from lemurc.manifest import HOST, Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime import cpu_features
-from lemurc.runtime.devices import DRIVERS, HOST_TARGETS, Inventory, discover, is_software
+from lemurc.runtime.devices import HOST_TARGETS, Inventory, discover, is_software, kinds
 
 
 class LemurcWarning(UserWarning):
@@ -86,11 +86,12 @@ def choose(
     """
     targets = targets_of(manifest)
     for name in wanted or ():
-        if name.partition(":")[0] not in DRIVERS:
+        kind = name.partition(":")[0]
+        if kind not in targets and kind not in kinds():
             raise DeviceError(
-                f"unknown device {name!r}; found {_listed(discover(tuple(DRIVERS)))}",
+                f"unknown device {name!r}; found {_listed(discover(kinds()))}",
                 code="unknown-device",
-                hint=f"devices are called {', '.join(f'{target}:0' for target in DRIVERS)}",
+                hint=f"devices are called {', '.join(f'{kind}:0' for kind in kinds())}",
             )
     _refuse_unplanned_numbers(manifest, wanted or ())
     found = inventory or discover(targets)
@@ -106,7 +107,7 @@ def choose(
                 return Choice(plan, bound, tuple(passed_over))
             names = ", ".join(d.name for d in plan.devices if d.target != HOST)
             passed_over.append(f"the plan for {names}: {why}")
-    everything = inventory or discover(tuple(DRIVERS))
+    everything = inventory or discover(kinds())
     reasons = [*_why_not_wanted(targets, wanted or (), everything), *passed_over]
     raise DeviceError(
         f"this artifact was compiled for {', '.join(targets) or 'nothing'}, and none of its "
@@ -240,6 +241,10 @@ def _why_not(
 def _way_out(
     manifest: Manifest, wanted: Sequence[str] | None, excluded: frozenset[str], found: Inventory
 ) -> str:
+    for target in targets_of(manifest):
+        package = manifest.producer.get(f"target {target}")
+        if package is not None and target not in kinds():
+            return f"install {package}, which made the code for {target} and adds its devices"
     asked = "" if wanted is None else f"devices={list(wanted)}"
     for plan in manifest.plans if asked else ():
         bound, _ = _bind(manifest, plan, found, None, excluded, frozenset())

@@ -22,8 +22,8 @@ from lemurc.runtime import transport
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.device_memory import memory_of
 from lemurc.runtime.devices import Inventory, OpenDevice, open_device, turns
+from lemurc.runtime.element_types import element_type
 from lemurc.runtime.executor import StageExecutor
-from lemurc.runtime.layout import element_type
 from lemurc.runtime.machine import ThreadTimes
 from lemurc.runtime.operations import Call, Move, Workspace
 from lemurc.runtime.placement import modules_for

@@ -13,7 +13,10 @@ from typing import Any
 from lemurc.manifest import Step
 from lemurc.runtime.machine import ThreadTimes
 from lemurc.runtime.operations import Call, Invoke, InvokeHost, Operation
+from lemurc.runtime.plugin_operations import InvokePlugin
 from lemurc.runtime.session import Session
+
+INVOKES = (Invoke, InvokeHost, InvokePlugin)
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class _Timer:
     lost: list[float] = field(default_factory=list)
 
     def issue(self, operation: Operation, call: Call) -> None:
-        before = ThreadTimes.now() if isinstance(operation, (Invoke, InvokeHost)) else None
+        before = ThreadTimes.now() if isinstance(operation, INVOKES) else None
         start = time.perf_counter()
         call.issue(operation)
         call.wait()

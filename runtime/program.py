@@ -146,9 +146,9 @@ class Program:
                 issue(operation, call)
             if not on_device:
                 for fetch in self.fetches:
-                    fetch.issue(call)
+                    issue(fetch, call)
             if self.flags is not None:
-                self.flags.issue(call)
+                issue(self.flags, call)
 
     def _value(
         self, call: Call, result: _Result, on_device: bool, guarded: list[np.ndarray]
@@ -201,6 +201,8 @@ class Program:
     ) -> np.ndarray:
         if device.is_host:
             return transport.mapped(view, dtype)
+        if device.plugin is not None:
+            return transport.fetch_now(view, device, dtype)
         shape = tuple(view.shape)
         staging = call.staged[cell]
         if staging is None:

@@ -12,7 +12,7 @@ import copy
 import os
 import threading
 import warnings
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +30,7 @@ from lemurc.runtime.input_updates import write_back
 from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import compile_program
 from lemurc.runtime.placement import Choice, LemurcWarning, Placement, choose
-from lemurc.runtime.program import Issue, Program
+from lemurc.runtime.program import Issue, Program, issue_plainly
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.simulation import Simulation
@@ -42,6 +42,7 @@ from lemurc.user_modules import import_modules
 
 if TYPE_CHECKING:
     from lemurc.runtime.profile import StepTimes
+    from lemurc.runtime.recorder import Recorder
 
 _nothing = contextlib.nullcontext()
 
@@ -111,6 +112,7 @@ class Session:
         self._state = State(artifact) if self.manifest.state else None
         self._serial = threading.RLock()
         self._pool: ThreadPoolExecutor | None = None
+        self._issue = issue_plainly
         self._closed = False
         self._process = os.getpid()
         self._settle()
@@ -263,7 +265,7 @@ class Session:
         while True:
             programs = self._programs
             try:
-                return programs[function].run(arrays, self._state, on_device)
+                return programs[function].run(arrays, self._state, on_device, self._issue)
             except DeviceError as error:
                 if error.code not in FAILURES:
                     raise
@@ -274,6 +276,20 @@ class Session:
         self._check_open()
         with self._serial:
             self._programs[function].run(arrays, self._state, False, issue)
+
+    @contextlib.contextmanager
+    def recorded(self) -> "Iterator[Recorder]":
+        """What the calls made inside the block do, operation by operation; see
+        runtime/recorder.py. Calls are as asynchronous as ever."""
+        from lemurc.runtime.recorder import Recorder
+
+        self._check_open()
+        with Recorder(self._programs.values()) as recorder:
+            self._issue = recorder.issue
+            try:
+                yield recorder
+            finally:
+                self._issue = issue_plainly
 
     def step_times(
         self, function: str, arrays: Sequence[Any], *, calls: int = 50, limit: float = 10.0
@@ -341,6 +357,11 @@ class Session:
     @property
     def devices(self) -> tuple[str, ...]:
         return tuple(device.name for device in self._devices.values())
+
+    @property
+    def open_devices(self) -> tuple[OpenDevice, ...]:
+        """The devices of the plan, in its order."""
+        return tuple(self._devices.values())
 
     @property
     def placement(self) -> dict[str, Placement]:

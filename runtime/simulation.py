@@ -21,7 +21,6 @@ from lemurc.errors import DeviceError
 from lemurc.manifest import HOST, Manifest, Plan, Stage
 from lemurc.runtime.devices import HOST_TARGETS, OpenDevice, own_device
 from lemurc.runtime.executor import StageExecutor
-from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.machine import available_cores
 from lemurc.runtime.placement import Choice, modules_for
 from lemurc.runtime.work_queue import Worker
@@ -90,7 +89,7 @@ class Simulation:
             self._opened[name] = Machine(name, target, self._slower[name], described.memory)
         return self._opened[name]
 
-    def loaded(self, executors: Iterable[StageExecutor | HostExecutor]) -> None:
+    def loaded(self, executors: Iterable[object]) -> None:
         """Count the weights on each device; DeviceError where they do not fit."""
         weights: dict[str, dict[str, int]] = {name: {} for name in self._opened}
         for executor in executors:

@@ -1,8 +1,9 @@
 """Loading the stages of a plan on its devices."""
 
+import contextlib
 from collections.abc import Mapping
 
-from lemurc.errors import DeviceError
+from lemurc.errors import ArtifactError, DeviceError
 from lemurc.manifest import HOST, Manifest, Plan, Stage
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
@@ -10,6 +11,7 @@ from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.layout import Executors
 from lemurc.runtime.placement import modules_for
+from lemurc.runtime.plugin_executor import PluginExecutor, Uploaded
 
 TINY_OPS = 200_000
 TINY_BYTES = 1 << 20
@@ -19,6 +21,7 @@ TINY_BYTES = 1 << 20
 def load_stages(artifact: Artifact, plan: Plan, devices: Mapping[str, OpenDevice]) -> Executors:
     """An executor for each stage and device of `plan`; `devices` are by the plan's names."""
     executors: Executors = {}
+    uploaded: Uploaded = {}
     for steps in plan.steps.values():
         for step in steps:
             key = step.stage, step.device
@@ -27,9 +30,21 @@ def load_stages(artifact: Artifact, plan: Plan, devices: Mapping[str, OpenDevice
             stage = artifact.manifest.stages[step.stage]
             if stage.host is not None:
                 executors[key] = HostExecutor(artifact, step.stage, stage)
+            elif (device := devices[step.device]).plugin is not None:
+                executors[key] = _load_plugin_stage(artifact, step.stage, stage, device, uploaded)
             else:
-                executors[key] = load_stage(artifact, step.stage, stage, devices[step.device])
+                executors[key] = load_stage(artifact, step.stage, stage, device)
     return executors
+
+
+def _load_plugin_stage(
+    artifact: Artifact, name: str, stage: Stage, device: OpenDevice, uploaded: Uploaded
+) -> PluginExecutor:
+    *others, last = modules_for(stage, device.target)
+    for module in others:
+        with contextlib.suppress(ArtifactError):  # made for another chip of this kind
+            return PluginExecutor(artifact, name, stage, module, device, uploaded)
+    return PluginExecutor(artifact, name, stage, last, device, uploaded)
 
 
 def load_stage(artifact: Artifact, name: str, stage: Stage, device: OpenDevice) -> StageExecutor:

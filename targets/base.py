@@ -1,8 +1,8 @@
-"""What a target is: data about a kind of hardware, and how IREE is asked for code.
+"""What a target is: data about a kind of hardware, and how a compiler is asked for code.
 
 A new target is one `Target` value. Third parties publish theirs under the entry
-point group `lemurc.targets`; `docs/adding-a-target.md` and the conformance tests in
-`test/targets/` say what it must satisfy.
+point group `lemurc.targets`; `docs/adding-a-target.md` says how, and `lemurc conformance`
+whether it is right.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -94,12 +94,37 @@ def _no_tuning(arch: str, traits: StageTraits) -> tuple[str, ...]:
     return ()
 
 
+LACKS = ("dynamic-softmax", "empty-tensors", "f64-functions")
+"""What a target may say it lacks, beside element types and kinds: softmax over tensors of sizes
+known at the call only, tensors without elements at run time, exp and its like of f64."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler of a plug-in's own, where IREE makes no code for a target.
+
+    `python -m module stage.mlirbc FLAGS -o stage.out` reads one stage, as
+    `targets/lower_to_portable.py` describes it, and writes an executable of whatever format the
+    plug-in's device loads. It runs in a process and a folder of its own. Exit status 0 means
+    that the file is written, any other that the stage is refused: the first line with
+    "error: " on stdout or stderr, else the last line, is told to the user.
+
+    `version` is part of what decides the executable: it must change when the compiler does,
+    since executables are cached. One stage may take `time_limit` seconds.
+    """
+
+    module: str
+    version: str
+    time_limit: float = 600.0
+
+
 @dataclass(frozen=True)
 class Target:
     """A kind of hardware.
 
     `backend` is IREE's name of the code generator and `driver` that of the runtime
-    driver. `tuning` adds flags that make a stage faster. `illegal_types` and
+    driver; both are empty where `compiler` makes the code and a plug-in's device runs it.
+    `tuning` adds flags that make a stage faster. `illegal_types` and
     `illegal_kinds` are element types and composite kinds that no stage for this
     target may hold. `same_as` maps an architecture IREE does not know to the one
     whose code runs there.
@@ -126,10 +151,20 @@ class Target:
     """Whether IREE's own attention serves; where not, it is taken to pieces."""
     fused_reductions: bool = True
     """Whether IREE may fuse reductions of one another's results into one dispatch."""
+    exact_scalars: bool = True
+    """Whether IREE compares, rounds and casts numbers right; where not, it is spelt out."""
     retry: tuple[str, ...] = ()
     """Flags to try again with, for stages that crash IREE without them."""
     resolve: Callable[[str], str] | None = None
     """Turns a name that depends on the machine ("host") into an architecture."""
+    compiler: Compiler | None = None
+    """Makes the code instead of IREE."""
+    lacks: tuple[str, ...] = ()
+    """Of LACKS: what `lemurc conformance` asks of no device of this target."""
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.lacks) - set(LACKS)):
+            raise ValueError(f"{self.name} lacks {', '.join(unknown)}; known: {', '.join(LACKS)}")
 
     def architecture(self, name: str) -> Architecture | None:
         """The architecture called `name`, if this target has one."""
@@ -141,7 +176,7 @@ class Target:
     def flags(
         self, arch: str, traits: StageTraits | None = None, *, tuned: bool = True
     ) -> tuple[str, ...]:
-        """All of iree-compile's flags, in a fixed order.
+        """All of the compiler's flags, in a fixed order.
 
         `tuned=False` leaves out what only makes code faster, for a stage that IREE
         refuses to compile with it.
@@ -150,6 +185,8 @@ class Target:
         known = self.architecture(arch)
         if known is None:
             raise KeyError(f"{self.name} has no architecture {arch!r}")
+        if self.compiler is not None:
+            return (*known.flags, *self.required)
         constants: tuple[str, ...] = ()
         if traits.wide_resources:
             # Inlining such a constant into a dispatch fails to verify in IREE 3.13.

@@ -1,4 +1,4 @@
-"""Run iree-compile on many stages at once, within limits of time and memory.
+"""Run compilers on many stages at once, within limits of time and memory.
 
 Each stage is one native process in its own session. Whatever ends the call (a limit,
 ^C, an error) kills every process group it started, and the kernel kills a child whose
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from lemurc.errors import BudgetError
 from lemurc.targets.cache import Cache, cache_key, default_directory
-from lemurc.targets.iree_process import IreeProcess, compiler_version, save_reproducer
+from lemurc.targets.compiler_process import CompilerProcess, Tool, save_reproducer
+from lemurc.targets.iree_process import iree_compile
 
 _POLL_SECONDS = 0.02
 
@@ -29,11 +30,12 @@ class CompileJob:
     flags: tuple[str, ...]
     check: Callable[[bytes], str] | None = None
     """What is wrong with a module just compiled; "" when nothing is."""
+    tool: Tool = field(default_factory=iree_compile)
 
 
 @dataclass(frozen=True)
 class CompileFailure:
-    """Why IREE made no module: it refused the stage, or crashed on it."""
+    """Why there is no module: the compiler refused the stage, crashed or hung on it."""
 
     job: CompileJob
     crashed: bool
@@ -43,7 +45,7 @@ class CompileFailure:
     def __str__(self) -> str:
         verb = "crashed on" if self.crashed else "cannot compile"
         return (
-            f"iree-compile {verb} {self.job.name} for {self.job.target}:{self.job.arch}: "
+            f"{self.job.tool.name} {verb} {self.job.name} for {self.job.target}:{self.job.arch}: "
             f"{self.diagnostic} (reproducer: {self.reproducer})"
         )
 
@@ -77,10 +79,9 @@ def compile_jobs(
     `time_limit` is the rest of. Memory pressure first costs parallelism:
     the youngest process is put back before the last one running is given up.
     """
-    version = compiler_version()
     pending: dict[str, _Work] = {}
     for position, job in enumerate(jobs):
-        key = cache_key(job.bytecode, job.flags, version)
+        key = cache_key(job.bytecode, job.flags, job.tool.version)
         pending.setdefault(key, _Work(job)).positions.append(position)
     run = _Run(jobs, cache, time_limit, budget or time_limit, max_rss_bytes, progress)
     for key in list(pending):
@@ -122,12 +123,12 @@ class _Run:
         deadline = None if self.time_limit is None else time.monotonic() + self.time_limit
         slots = workers or available_cores()
         queue = deque(pending)
-        running: dict[str, IreeProcess] = {}
+        running: dict[str, CompilerProcess] = {}
         try:
             while queue or running:
                 while queue and len(running) < slots:
                     job = pending[queue[0]].job
-                    running[queue.popleft()] = IreeProcess(job.bytecode, job.flags)
+                    running[queue.popleft()] = CompilerProcess(job.tool, job.bytecode, job.flags)
                 for key in [key for key, process in running.items() if process.ended()]:
                     self._collect(key, pending[key], running.pop(key))
                 if deadline is not None and time.monotonic() > deadline:
@@ -145,15 +146,17 @@ class _Run:
             for process in running.values():
                 process.close()
 
-    def _collect(self, key: str, work: _Work, process: IreeProcess) -> None:
+    def _collect(self, key: str, work: _Work, process: CompilerProcess) -> None:
         try:
             module = process.module()
             problem = work.job.check(module) if module and work.job.check else ""
             if module is None or problem:
-                folder = self.failures / key[:16]
-                folder = save_reproducer(folder, work.job.bytecode, work.job.flags, process.log())
+                job = work.job
+                folder = save_reproducer(
+                    self.failures / key[:16], job.tool, job.bytecode, job.flags, process.log()
+                )
                 failure = CompileFailure(
-                    work.job, process.crashed(), problem or process.diagnostic(), str(folder)
+                    job, process.crashed(), problem or process.diagnostic(), str(folder)
                 )
                 self.finish(work, failure)
                 return
@@ -163,7 +166,7 @@ class _Run:
             self.cache.put(key, module)
         self.finish(work, module)
 
-    def _over_memory(self, running: dict[str, IreeProcess]) -> bool:
+    def _over_memory(self, running: dict[str, CompilerProcess]) -> bool:
         if self.max_rss_bytes is None or not running:
             return False
         return sum(process.resident_bytes() for process in running.values()) > self.max_rss_bytes
@@ -181,7 +184,7 @@ class _Run:
     def _out_of_memory(self, job: CompileJob) -> BudgetError:
         assert self.max_rss_bytes is not None
         return BudgetError(
-            f"iree-compile used more than {self.max_rss_bytes / 2**20:.0f} MiB",
+            f"{job.tool.name} used more than {self.max_rss_bytes / 2**20:.0f} MiB",
             code="memory-budget",
             where=f"{job.name} for {job.target}:{job.arch}",
             hint="allow more memory, or cut the model into smaller stages",

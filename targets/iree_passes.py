@@ -10,6 +10,7 @@ from typing import Any
 from lemurc.errors import UsageError
 from lemurc.targets import lower_to_iree
 from lemurc.targets.decompose_attention import decompose_attention
+from lemurc.targets.exact_scalars import exact_scalars
 from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.part_reductions import part_reductions
 from lemurc.targets.select_kernels import SelectKernels
@@ -38,12 +39,17 @@ def _part_reductions() -> Step:
     return lambda module: part_reductions(lower_to_iree.walk(module))
 
 
+def _exact_scalars() -> Step:
+    return lambda module: exact_scalars(lower_to_iree.walk(module))
+
+
 def _unpack(weights: str = "") -> Step:
     return UnpackWeights(tuple(weights.split("+"))).run
 
 
 IREE_PASSES: dict[str, Callable[..., Step]] = {
     "decompose-attention": _decompose_attention,
+    "exact-scalars": _exact_scalars,
     "guard-attention": _guard_attention,
     "lower-to-iree": _lower,
     "part-reductions": _part_reductions,

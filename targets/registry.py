@@ -1,15 +1,15 @@
 """`--targets cpu:host,cuda:sm_80+sm_89` and the targets it may name."""
 
+import contextlib
 import difflib
 import importlib
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 
 from lemurc.errors import UsageError
+from lemurc.plugins import TARGETS, Plugin, installed
 from lemurc.targets.base import Target
 
 BUILTIN = ("cpu", "cuda", "rocm", "vulkan", "metal", "vmvx")
-ENTRY_POINTS = "lemurc.targets"
 
 
 @dataclass(frozen=True)
@@ -22,33 +22,48 @@ class TargetRequest:
 
 
 def targets() -> dict[str, Target]:
-    """Every target by name: ours, then those of installed packages."""
+    """Every target by name: ours, then those of installed packages, but for broken ones."""
     found = {name: _builtin(name) for name in BUILTIN}
-    for point in entry_points(group=ENTRY_POINTS):
-        target = point.load()
-        if not isinstance(target, Target):
-            raise UsageError(
-                f"entry point {point.name!r} is a {type(target).__name__}, not a Target",
-                code="bad-target-plugin",
-                where=f"{ENTRY_POINTS} of {point.dist.name if point.dist else point.value}",
-                hint="let the entry point name a lemurc.targets.base.Target",
-            )
-        found.setdefault(target.name, target)
+    for name, plugin in _plugins().items():
+        with contextlib.suppress(UsageError):
+            found[name] = _plugged_in(plugin)
     return found
+
+
+def broken() -> dict[str, UsageError]:
+    """What is wrong with the targets of installed packages that cannot be used, by name."""
+    errors: dict[str, UsageError] = {}
+    for name, plugin in _plugins().items():
+        try:
+            _plugged_in(plugin)
+        except UsageError as error:
+            errors[name] = error
+    return errors
 
 
 def get(name: str) -> Target:
     """The target called `name` or one of its aliases."""
-    known = targets()
-    for target in known.values():
-        if name == target.name or name in target.aliases:
+    if name in BUILTIN:
+        return _builtin(name)
+    ours = {builtin: _builtin(builtin) for builtin in BUILTIN}
+    for target in ours.values():
+        if name in target.aliases:
             return target
-    names = [*known, *(alias for target in known.values() for alias in target.aliases)]
+    others = _plugins()
+    if name in others:
+        return _plugged_in(others[name])
+    names = [*ours, *others, *(alias for target in ours.values() for alias in target.aliases)]
     raise UsageError(
         f"unknown target {name!r}",
         code="unknown-target",
-        hint=_suggestion(name, names) or f"known targets: {', '.join(known)}",
+        hint=_suggestion(name, names) or f"known targets: {', '.join([*ours, *others])}",
     )
+
+
+def package_of(name: str) -> str:
+    """ "name version" of the package that adds the target `name`; "" for ours."""
+    plugin = _plugins().get(name)
+    return plugin.package if plugin is not None else ""
 
 
 def parse_targets(text: str) -> tuple[TargetRequest, ...]:
@@ -89,6 +104,27 @@ def _architecture(target: Target, name: str) -> tuple[str, str]:
         f"unknown architecture {name!r} of target {target.name!r}",
         code="unknown-target",
         hint=_suggestion(name, every) or f"known architectures: {', '.join(names)}",
+    )
+
+
+def _plugins() -> dict[str, Plugin]:
+    """By the name of the target; names of ours are ours."""
+    return {name: plugin for name, plugin in installed(TARGETS).items() if name not in BUILTIN}
+
+
+def _plugged_in(plugin: Plugin) -> Target:
+    target = plugin.load()
+    if not isinstance(target, Target):
+        wrong = f"is a {type(target).__name__}, not a Target"
+    elif target.name != plugin.name:
+        wrong = f"is a Target called {target.name!r}"
+    else:
+        return target
+    raise UsageError(
+        f"entry point {plugin.name!r} {wrong}",
+        code="bad-target-plugin",
+        where=f"{TARGETS} of {plugin.package}",
+        hint="let the entry point name a lemurc.targets.base.Target of its own name",
     )
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from lemurc.targets.base import Select, Target
 from lemurc.targets.decompose_attention import decompose_attention
+from lemurc.targets.exact_scalars import exact_scalars
 from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.lower_to_iree import walk
 from lemurc.targets.part_reductions import part_reductions
@@ -16,6 +17,8 @@ def last_passes(target: Target) -> Select:
     def run(module: Any) -> None:
         if not target.fused_reductions:
             part_reductions(walk(module))
+        if not target.exact_scalars:
+            exact_scalars(walk(module))
 
     return run
 

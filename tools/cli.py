@@ -18,15 +18,18 @@ from lemurc.tools.report import Settings, listen, quiet_pipe, tell, tell_interru
 
 VERBS = {
     "compile": "Compile a model for the targets you name into one .lemur file.",
+    "plan": "Show where a model would run and what that costs, without compiling it.",
     "run": "Run an artifact on the devices that are here.",
     "inspect": "Show what is in an artifact; needs no device.",
     "verify": "Compare an artifact with its golden outputs on every device present.",
     "bisect": "Find the step and the operator that make a compiled model wrong.",
     "bench": "Measure latency and throughput of an artifact.",
+    "trace": "Record calls on one timeline over all devices, for Perfetto.",
     "opt": "Run a pipeline of passes over MLIR text, as mlir-opt does.",
     "targets": "List the targets lemurc compiles for.",
     "devices": "List the devices here, and why others are not.",
     "probe": "Measure the devices here and the links between them.",
+    "conformance": "Compare a target and its device with eager, case by case.",
     "doctor": "Check versions, drivers and devices; say what is missing and how to get it.",
 }
 

@@ -12,6 +12,8 @@ import re
 import sys
 from dataclasses import dataclass
 
+from lemurc.errors import UsageError
+from lemurc.plugins import DEVICES, TARGETS, installed
 from lemurc.runtime.machine import available_cores, processor_name
 from lemurc.tools.report import COMPILER
 
@@ -39,7 +41,7 @@ class DoctorResult:
 
 def doctor() -> DoctorResult:
     """Look at everything; nothing is changed and no device is left open."""
-    items = [_python(), *_packages(), _kernels(), *_drivers(), _device(), _processor()]
+    items = [_python(), *_packages(), _kernels(), *_drivers(), *_plugins(), _device(), _processor()]
     can_run = all(item.ok for item in items if item.needed_for == "run")
     can_compile = can_run and all(item.ok for item in items if item.needed_for == "compile")
     return DoctorResult(tuple(items), can_run, can_compile)
@@ -106,6 +108,26 @@ def _drivers() -> list[Item]:
             items.append(Item(f"{driver} driver", False, f"no {library}", fix=fix))
         else:
             items.append(Item(f"{driver} driver", True, library))
+    return items
+
+
+def _plugins() -> list[Item]:
+    """What installed packages add, and whether it can be imported."""
+    items = []
+    for group in (TARGETS, DEVICES):
+        what = group.removeprefix("lemurc.").removesuffix("s")
+        try:
+            plugins = installed(group)
+        except UsageError as error:
+            items.append(Item(f"{what} plug-ins", False, error.message, fix=error.hint))
+            continue
+        for name, plugin in plugins.items():
+            try:
+                plugin.load()
+            except UsageError as error:
+                items.append(Item(f"{what} {name}", False, error.message, fix=error.hint))
+            else:
+                items.append(Item(f"{what} {name}", True, plugin.package))
     return items
 
 

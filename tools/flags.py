@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
+from lemurc.options import OBJECTIVES
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -97,8 +99,58 @@ _MODEL = (
 
 
 def model(function: F) -> F:
-    """What says which program MODEL is, and for what: shared by `compile` and `bisect`."""
+    """What says which program MODEL is, and for what: shared by `compile`, `plan` and `bisect`."""
     for option in reversed(_MODEL):
+        function = option(function)
+    return function
+
+
+_PLANNING = (
+    click.option(
+        "--pin",
+        "pins",
+        metavar="GLOB=DEVICE",
+        multiple=True,
+        help="Keep modules on a device: 'encoder.layer.0.*=vulkan'.",
+    ),
+    click.option(
+        "--system",
+        type=click.Path(),
+        help="A file that describes the devices and links to plan for.",
+    ),
+    click.option(
+        "--objective",
+        type=click.Choice(OBJECTIVES),
+        default="latency",
+        show_default=True,
+        help="What plans over several devices are best at: one call, a stream of requests, or "
+        "the memory of the fullest device.",
+    ),
+    click.option(
+        "--budget",
+        "budget_s",
+        metavar="TIME",
+        callback=seconds,
+        help="Stop compiling after this time: 10m.",
+    ),
+    click.option(
+        "--max-rss",
+        metavar="SIZE",
+        callback=size_in_bytes,
+        help="Stop a compiler process that takes more memory: 8G.",
+    ),
+    click.option(
+        "--largest-stage",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="At most N operations to a stage, to measure them apart.",
+    ),
+)
+
+
+def planning(function: F) -> F:
+    """What plans are made for and within which limits: shared by `compile` and `plan`."""
+    for option in reversed(_PLANNING):
         function = option(function)
     return function
 

@@ -58,9 +58,9 @@ def probe(
             where=str(destination),
             hint="choose another --output",
         )
-    from lemurc.runtime.devices import discover
+    from lemurc.runtime.devices import DRIVERS, discover
 
-    found = discover()
+    found = discover(DRIVERS)
     kinds = [kind for kind, names in found.names.items() if names and kind != "vmvx"]
     wanted = {part.partition(":")[0].strip() for part in targets.split(",")} if targets else None
     kinds = [kind for kind in kinds if wanted is None or kind in wanted]

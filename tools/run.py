@@ -10,6 +10,7 @@ import numpy as np
 
 from lemurc.system_file import SimulatedDevice, SystemDescription
 from lemurc.tools.call import Array, call, choose_function, choose_inputs, compare_outputs
+from lemurc.tools.whole_files import check_writable
 from lemurc.verification import Comparison
 
 
@@ -55,15 +56,19 @@ def run(
     strict: bool = False,
     imports: Sequence[str] = (),
     simulate: str | Path | SystemDescription | None = None,
+    trace: str | Path | None = None,
 ) -> RunResult:
     """Load `path`, call `function` once and describe what came out.
 
     Without `inputs` (strings as on the command line) the golden ones are used and the
     outputs compared; an artifact without golden inputs gets drawn ones. `output` names
-    an .npz file for the results. `imports` and `simulate` are those of `lemurc.load`.
+    an .npz file for the results, `trace` one for a trace of the call that Perfetto loads.
+    `imports` and `simulate` are those of `lemurc.load`.
     """
     import lemurc
 
+    if trace is not None:
+        check_writable(trace)
     started = time.perf_counter()
     with lemurc.load(
         path, devices=devices, strict=strict, imports=imports, simulate=simulate
@@ -74,8 +79,11 @@ def run(
         entry = manifest.functions[name]
         source, arrays, expected = choose_inputs(session.artifact, name, inputs)
         before = time.perf_counter()
-        results = call(session, name, entry, arrays)
-        seconds = time.perf_counter() - before
+        if trace is None:
+            results = call(session, name, entry, arrays)
+            seconds = time.perf_counter() - before
+        else:
+            results, seconds = _traced(session, name, arrays, trace)
         compared = compare_outputs(manifest, entry, results, expected) if expected else []
         names = [spec.name for spec in entry.outputs]
         return RunResult(
@@ -90,6 +98,17 @@ def run(
             saved=_save(output, names, results) if output else None,
             simulated=session.simulated,
         )
+
+
+def _traced(
+    session: Any, name: str, arrays: Sequence[Array], path: str | Path
+) -> tuple[list[Array], float]:
+    from lemurc.tools.recording import Recording
+
+    with Recording(session) as recording, recording.call():
+        results = call(session, name, session.manifest.functions[name], arrays)
+    recording.write(path, name)
+    return results, recording.calls[0].end - recording.calls[0].begin
 
 
 def _describe(name: str, array: Array) -> Output:

@@ -29,6 +29,11 @@ def size(count: float) -> str:
     raise AssertionError
 
 
+def counted(count: int, word: str) -> str:
+    """`1 stage`, `3 stages`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
 def number(count: float) -> str:
     """Counts with a metric suffix: `950`, `12.3k`, `4.56M`, `7.89G`."""
     for suffix in ("", "k", "M", "G", "T"):

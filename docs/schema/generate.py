@@ -18,28 +18,34 @@ from lemurc.system_file import SystemDescription
 from lemurc.tools.bench import BenchResult
 from lemurc.tools.bisect import BisectResult
 from lemurc.tools.commands.compile import CompileSummary
+from lemurc.tools.conformance import ConformanceResult
 from lemurc.tools.devices import DevicesResult
 from lemurc.tools.doctor import DoctorResult
 from lemurc.tools.inspect import InspectResult
+from lemurc.tools.plan import PlanResult
 from lemurc.tools.probe import ProbeResult
 from lemurc.tools.report import ErrorReport
 from lemurc.tools.run import RunResult
 from lemurc.tools.targets import TargetsResult
+from lemurc.tools.trace import TraceResult
 from lemurc.tools.verify import VerifyResult
 
 DOCUMENTS: dict[str, type] = {
     "bench.v1": BenchResult,
     "bisect.v1": BisectResult,
     "compile.v1": CompileSummary,
+    "conformance.v1": ConformanceResult,
     "devices.v1": DevicesResult,
     "doctor.v1": DoctorResult,
     "error.v1": ErrorReport,
     "inspect.v1": InspectResult,
     "manifest.v1": Manifest,
+    "plan.v1": PlanResult,
     "probe.v1": ProbeResult,
     "run.v1": RunResult,
     "system.v1": SystemDescription,
     "targets.v1": TargetsResult,
+    "trace.v1": TraceResult,
     "verify.v1": VerifyResult,
 }
 READ = {SystemDescription}

@@ -178,7 +178,9 @@ def power_of_integers(base: Any, exponent: Any) -> torch.Tensor:
             dtype = torch.result_type(base, exponent)
             if base == 1:  # even to the power of NaN
                 return torch.ones_like(exponent, dtype=dtype)
-            if dtype.is_floating_point and base <= 0:  # torch-mlir takes its logarithm
+            if (
+                dtype.is_floating_point and not 0 < base < math.inf
+            ):  # torch-mlir takes its logarithm
                 return torch.pow(torch.full_like(exponent, base, dtype=dtype), exponent)
         if exponent.is_floating_point() or exponent.dtype is torch.bool:
             return NotImplemented

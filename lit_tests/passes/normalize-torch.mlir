@@ -93,6 +93,36 @@ func.func @tanh_and_negative_powers(%x: !torch.vtensor<[4],f32>) -> (!torch.vten
 
 // -----
 
+// A power that is not whole is NaN for what is below 0, and no infinity.
+// CHECK-LABEL: func.func @broken_power
+// CHECK:         %[[SIZE:.*]] = torch.aten.abs %[[X:.*]] :
+// CHECK:         %[[POWER:.*]] = torch.aten.pow.Tensor_Scalar %[[SIZE]],
+// CHECK:         %[[BELOW:.*]] = torch.aten.lt.Scalar %[[X]],
+// CHECK:         %[[FINITE:.*]] = torch.aten.gt.Scalar %[[X]],
+// CHECK:         %[[MISSING:.*]] = torch.aten.logical_and %[[BELOW]], %[[FINITE]]
+// CHECK:         torch.aten.where.ScalarSelf %[[MISSING]], %{{.*}}, %[[POWER]]
+func.func @broken_power(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> {
+  %p = torch.constant.float 2.500000e-01
+  %0 = torch.aten.pow.Tensor_Scalar %x, %p : !torch.vtensor<[4],f32>, !torch.float -> !torch.vtensor<[4],f32>
+  return %0 : !torch.vtensor<[4],f32>
+}
+
+// -----
+
+// An infinite power depends on whether the base is above 1.
+// CHECK-LABEL: func.func @endless_power
+// CHECK-NOT:     torch.aten.pow
+// CHECK:         torch.aten.gt.Scalar
+// CHECK:         torch.aten.lt.Scalar
+// CHECK-NOT:     torch.aten.pow
+func.func @endless_power(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> {
+  %p = torch.constant.float 0x7FF0000000000000
+  %0 = torch.aten.pow.Tensor_Scalar %x, %p : !torch.vtensor<[4],f32>, !torch.float -> !torch.vtensor<[4],f32>
+  return %0 : !torch.vtensor<[4],f32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @compares_with_a_float
 // CHECK:         torch.constant.float 0.000000e+00
 // CHECK:         torch.aten.lt.Scalar %{{.*}}, %float

@@ -63,3 +63,32 @@ module @widened {
     return %w, %w : tensor<4x8xf64>, tensor<4x8xf64>
   }
 }
+
+// -----
+
+// Bytes that are multiplied are widened in memory of their own; f16 is not.
+// CHECK-LABEL: module @bytes
+// CHECK:         [[WIDE:%.+]] = linalg.generic
+// CHECK:           arith.sitofp
+// CHECK:         [[KEPT:%.+]] = util.optimization_barrier [[WIDE]] : tensor<4x8xf32>
+// CHECK:         linalg.transpose ins([[KEPT]]
+// CHECK-NOT:     util.optimization_barrier
+module @bytes {
+  func.func @run(%x: tensor<4x8xi8>, %y: tensor<4x8xf16>, %o: tensor<4x8xf32>, %t: tensor<8x4xf32>, %i: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %w = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<4x8xi8>) outs(%o : tensor<4x8xf32>) {
+    ^bb0(%a: i8, %b: f32):
+      %c = arith.sitofp %a : i8 to f32
+      linalg.yield %c : f32
+    } -> tensor<4x8xf32>
+    %z = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+        ins(%y : tensor<4x8xf16>) outs(%o : tensor<4x8xf32>) {
+    ^bb0(%a: f16, %b: f32):
+      %c = arith.extf %a : f16 to f32
+      linalg.yield %c : f32
+    } -> tensor<4x8xf32>
+    %v = linalg.transpose ins(%w : tensor<4x8xf32>) outs(%t : tensor<8x4xf32>) permutation = [1, 0]
+    %p = linalg.matmul ins(%z, %v : tensor<4x8xf32>, tensor<8x4xf32>) outs(%i : tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %p : tensor<4x4xf32>
+  }
+}

@@ -4,10 +4,10 @@
     session = lemurc.load(artifact.path)          # needs no PyTorch
     y = session(x)
 
-Every verb of the command line is a call of the same name: `lemurc.run`, `lemurc.verify`,
-`lemurc.bisect`, `lemurc.bench`, `lemurc.inspect`, `lemurc.devices`, `lemurc.probe`,
-`lemurc.doctor`. Only the list of targets is `lemurc.tools.targets.targets()`, since
-`lemurc.targets` is the package of them.
+Every verb of the command line is a call of the same name: `lemurc.plan`, `lemurc.run`,
+`lemurc.verify`, `lemurc.bisect`, `lemurc.bench`, `lemurc.trace`, `lemurc.inspect`,
+`lemurc.devices`, `lemurc.probe`, `lemurc.conformance`, `lemurc.doctor`. Only the list of targets is
+`lemurc.tools.targets.targets()`, since `lemurc.targets` is the package of them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from lemurc.runtime.session import load
     from lemurc.tools.bench import bench
     from lemurc.tools.bisect import bisect
+    from lemurc.tools.conformance import conformance
     from lemurc.tools.devices import devices
     from lemurc.tools.doctor import doctor
     from lemurc.tools.inspect import inspect
+    from lemurc.tools.plan import plan
     from lemurc.tools.probe import probe
     from lemurc.tools.run import run
+    from lemurc.tools.trace import trace
     from lemurc.tools.verify import verify
 
 __version__ = "0.1.0"
@@ -33,12 +36,15 @@ __all__ = [
     "bench",
     "bisect",
     "compile",
+    "conformance",
     "devices",
     "doctor",
     "inspect",
     "load",
+    "plan",
     "probe",
     "run",
+    "trace",
     "verify",
 ]
 
@@ -46,12 +52,15 @@ _LAZY = {
     "bench": "lemurc.tools.bench",
     "bisect": "lemurc.tools.bisect",
     "compile": "lemurc.compiler",
+    "conformance": "lemurc.tools.conformance",
     "devices": "lemurc.tools.devices",
     "doctor": "lemurc.tools.doctor",
     "inspect": "lemurc.tools.inspect",
     "load": "lemurc.runtime.session",
+    "plan": "lemurc.tools.plan",
     "probe": "lemurc.tools.probe",
     "run": "lemurc.tools.run",
+    "trace": "lemurc.tools.trace",
     "verify": "lemurc.tools.verify",
 }
 

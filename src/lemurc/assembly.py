@@ -93,7 +93,9 @@ def build(
         )
         stored = tuple(files[key] for key in wanted if key in files)
         checked = tuple(f for f in files.values() if f.target == "cpu")
-        whole = mf.Stage(*common, stored, written, owned, stage.host, stage.work, stage.content)
+        whole = mf.Stage(
+            *common, stored, written, owned, stage.host, stage.work, stage.content, stage.paths
+        )
         stages[name] = whole
         check_stages[name] = replace(whole, modules=checked)
     failures = [result for result in modules.values() if not isinstance(result, bytes)]
@@ -139,7 +141,7 @@ def build(
             imports=options.imports if any(stage.host for stage in kept.values()) else (),
             golden=golden,
             tolerance=_tolerance(options),
-            producer=producer() | program.producer,
+            producer=producer() | _plugins(kept) | program.producer,
         )
         return Build(
             manifest,
@@ -191,8 +193,11 @@ def sizes(manifest: mf.Manifest) -> dict[str, int]:
 
 
 def module_file(ir: IreeInput, content: bytes) -> mf.ModuleFile:
+    from lemurc.targets.registry import get
+
     digest = hashlib.sha256(content).hexdigest()[:16]
-    file = f"modules/{ir.target}-{ir.arch}-{digest}.vmfb"
+    kind = "vmfb" if get(ir.target).compiler is None else "bin"
+    file = f"modules/{ir.target}-{ir.arch}-{digest}.{kind}"
     return mf.ModuleFile(ir.target, ir.arch, file, ir.parameters)
 
 
@@ -203,11 +208,8 @@ def _compiled_plans(
     options: CompileOptions,
     notes: list[str],
 ) -> list[mf.Plan]:
-    """The plans every step of which has code, best first, equal ones once.
-
-    Where the user named devices, by pins or a system, their plan is the best one.
-    """
-    kept: dict[Any, mf.Plan] = {}
+    """The plans every step of which has code, best first, equal ones once."""
+    kept = []
     for plan in response.plans:
         target = {device.name: device.target for device in plan.devices}
         steps = [step for steps in plan.steps.values() for step in steps]
@@ -216,7 +218,7 @@ def _compiled_plans(
             or any(f.target == target[step.device] for f in stages[step.stage].modules)
             for step in steps
         ):
-            kept.setdefault((plan.devices, json.dumps([(s.stage, s.device) for s in steps])), plan)
+            kept.append(plan)
     messages = sorted(
         code_failures.not_compiled(failure, response.stages[failure.job.name])
         for failure in failures
@@ -229,9 +231,28 @@ def _compiled_plans(
             hint="leave the target out, or report the reproducer",
         )
     notes += messages
+    return in_order(kept, options)
+
+
+def in_order(plans: Sequence[mf.Plan], options: CompileOptions) -> list[mf.Plan]:
+    """Distinct plans, best first. Where the user named devices, by pins or a system, theirs is."""
+    kept: dict[Any, mf.Plan] = {}
+    for plan in plans:
+        steps = [(s.stage, s.device) for steps in plan.steps.values() for s in steps]
+        kept.setdefault((plan.devices, json.dumps(steps)), plan)
     if options.pins or options.system is not None:
         return list(kept.values())
-    return sorted(kept.values(), key=lambda plan: sum(p.seconds for p in plan.predicted.values()))
+    return sorted(kept.values(), key=lambda plan: _cost(plan, options.objective))
+
+
+def _cost(plan: mf.Plan, objective: str) -> float:
+    """What the objective wants little of, summed over the entry points."""
+    predicted = plan.predicted.values()
+    if objective == "throughput":
+        return sum(max(p.seconds_by_device.values(), default=0.0) for p in predicted)
+    if objective == "memory":
+        return sum(max((m.peak for m in p.memory.values()), default=0) for p in predicted)
+    return sum(p.seconds for p in predicted)
 
 
 def _refused(
@@ -380,6 +401,15 @@ def _tolerance(options: CompileOptions) -> dict[str, float]:
     if options.tolerance is None:
         return dict(TOLERANCE)
     return dict.fromkeys(TOLERANCE, options.tolerance)
+
+
+def _plugins(stages: dict[str, mf.Stage]) -> dict[str, str]:
+    """The packages that made code, by the name of their target."""
+    from lemurc.targets.registry import package_of
+
+    targets = sorted({module.target for stage in stages.values() for module in stage.modules})
+    packages = {f"target {name}": package_of(name) for name in targets}
+    return {name: package for name, package in packages.items() if package}
 
 
 def producer() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What IREE could not compile, in the user's terms: the stage, the target, their lines.
+"""What a compiler could not compile, in the user's terms: the stage, the target, their lines.
 
 IREE's own text names operations of its middle, in which nobody wrote a model; it goes to
 the log, and stays in the folder of the reproducer.
@@ -8,6 +8,8 @@ import logging
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from lemurc.targets.iree_process import iree_compile
 
 if TYPE_CHECKING:
     from lemurc.exchange import LoweredStage
@@ -22,6 +24,11 @@ def reason(failure: "CompileFailure", stage: "LoweredStage | None") -> str:
     """`IREE has no erf of f64 there (model.py:7)`; `stage` is None for weights alone."""
     logger.debug("%s", failure)
     lines = stage.lines if stage is not None else {}
+    tool = failure.job.tool
+    if tool != iree_compile():
+        # What a plug-in's compiler says is written for its users.
+        verb = "crashes on" if failure.crashed else "refuses"
+        return f"{tool.name} {verb} it{_places(lines)}: {failure.diagnostic}"
     refused = re.search(r"'(\w+\.[\w.]+)'", failure.diagnostic)
     kind = re.search(r"-> \(?(?:vector<[\dx]*)?(\w+)>?\)?$", failure.diagnostic)
     name = refused[1] if refused and not failure.crashed else ""

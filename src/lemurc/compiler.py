@@ -23,6 +23,7 @@ from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
 from lemurc.options import OBJECTIVES, CompileOptions
+from lemurc.profiles import Profile
 from lemurc.systems import Description, asked_devices, find_description, notes_on, systems
 from lemurc.user_modules import import_modules
 from lemurc.verification import Verdict
@@ -66,9 +67,8 @@ def compile(
     `options` are the fields of `CompileOptions`. Without `output` the artifact goes to
     the cache folder. Raises a LemurcError for whatever is the user's to mend.
     """
-    chosen = _options(options)
-    clock = _Clock(chosen)
-    from lemurc.frontend.load import load
+    chosen = chosen_options(options)
+    clock = Clock(chosen)
     from lemurc.targets.registry import parse_targets
 
     requests = parse_targets(targets)
@@ -79,33 +79,19 @@ def compile(
         _check_writable(destination)
     if chosen.external_weights is not None:
         _check_external(chosen.external_weights, destination)
-    with clock.phase("import"):
-        import_modules(chosen.imports)
-        program = load(
-            model,
-            args,
-            dict(kwargs or {}),
-            dynamic_shapes=dynamic_shapes,
-            inputs=chosen.inputs,
-            dynamic=chosen.dynamic,
-            trust_pickle=chosen.trust_pickle,
-            model_factory=chosen.model_factory,
-        )
+    program = load_program(model, args, kwargs, dynamic_shapes, chosen, clock)
     profiled_notes: list[str] = []
-    with _work_folder(chosen) as folder:
+    with work_folder(chosen) as folder:
         devices: list[profiling.Here] = []
         if chosen.profile:
             with clock.phase("profile operations"):
                 devices, profiled_notes = _profile_operations(
                     program, requests, planned_for, folder, chosen, clock
                 )
-        is_here = planned_for is None or planned_for.is_here
-        profiled = profiling.known(requests) if is_here else {}
-        figures = {target: profile.figures() for target, profile in profiled.items()}
-        sets = systems(requests, chosen.pins, planned_for, figures)
+        sets, profiled = known_systems(requests, chosen, planned_for)
         measured = {target: profile.stages for target, profile in profiled.items()}
         with clock.phase("lower"):
-            response = _lower(program, requests, sets, folder, chosen, clock, measured)
+            response = lower(program, requests, sets, folder, chosen, clock, measured)
         with clock.phase("generate code"):
             build = assembly.build(program, response, requests, folder, chosen, clock.remaining)
         path = destination or assembly.cache_path(program, build)
@@ -141,7 +127,42 @@ def compile(
     )
 
 
-class _Clock:
+def load_program(
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    options: CompileOptions,
+    clock: "Clock",
+) -> "Program":
+    """The frontend's part, with the user's own operators imported first."""
+    from lemurc.frontend.load import load
+
+    with clock.phase("import"):
+        import_modules(options.imports)
+        return load(
+            model,
+            args,
+            dict(kwargs or {}),
+            dynamic_shapes=dynamic_shapes,
+            inputs=options.inputs,
+            dynamic=options.dynamic,
+            trust_pickle=options.trust_pickle,
+            model_factory=options.model_factory,
+        )
+
+
+def known_systems(
+    requests: tuple["TargetRequest", ...], options: CompileOptions, planned_for: Description | None
+) -> tuple[tuple[dict[str, Any], ...], dict[str, Profile]]:
+    """The sets of devices to plan for, with what was measured of those that are here."""
+    is_here = planned_for is None or planned_for.is_here
+    profiled = profiling.known(requests) if is_here else {}
+    figures = {target: profile.figures() for target, profile in profiled.items()}
+    return systems(requests, options.pins, planned_for, figures), profiled
+
+
+class Clock:
     """Wall time by phase, and what the budget leaves."""
 
     def __init__(self, options: CompileOptions) -> None:
@@ -163,13 +184,13 @@ class _Clock:
         return max(0.01, self.options.budget_s - (time.monotonic() - self.start))
 
 
-def _options(given: dict[str, Any]) -> CompileOptions:
+def chosen_options(given: dict[str, Any], verb: str = "compile") -> CompileOptions:
     known = [item.name for item in dataclasses.fields(CompileOptions)]
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             raise UsageError(
-                f"compile() has no option {name!r}",
+                f"{verb}() has no option {name!r}",
                 code="unknown-option",
                 hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
             )
@@ -236,7 +257,7 @@ def _unverified(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _work_folder(options: CompileOptions) -> Iterator[Path]:
+def work_folder(options: CompileOptions) -> Iterator[Path]:
     if options.save_temps is not None:
         folder = Path(options.save_temps)
         folder.mkdir(parents=True, exist_ok=True)
@@ -249,15 +270,18 @@ def _work_folder(options: CompileOptions) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lower(
+def lower(
     program: "Program",
     requests: tuple["TargetRequest", ...],
     sets: tuple[dict[str, Any], ...],
     folder: Path,
     options: CompileOptions,
-    clock: _Clock,
+    clock: Clock,
     measured: dict[str, dict[str, float]] | None = None,
+    plan_only: bool = False,
+    explain: tuple[str, ...] = (),
 ) -> exchange.Response:
+    """Run the lowering process. `measured` is what stages took, by target and content."""
     archs = [
         exchange.TargetArch(request.target.name, arch)
         for request in requests
@@ -279,6 +303,8 @@ def _lower(
         largest_stage=options.largest_stage,
         measured=measured or {},
         keep_ir=options.save_temps is not None,
+        plan_only=plan_only,
+        explain=explain,
     )
     exchange.write_request(folder, program.mlir, request)
     run_module(
@@ -298,7 +324,7 @@ def _profile_operations(
     planned_for: Description | None,
     folder: Path,
     options: CompileOptions,
-    clock: _Clock,
+    clock: Clock,
 ) -> tuple[list[profiling.Here], list[str]]:
     """Time the model's operations on each device here; the devices, and what to say."""
     if refused := profiling.why_not(program):
@@ -313,7 +339,7 @@ def _profile_operations(
         own.mkdir(exist_ok=True)
         sets = systems((here.request,), (), planned_for)[-1:]
         try:
-            response = _lower(program, (here.request,), sets, own, alone, clock)
+            response = lower(program, (here.request,), sets, own, alone, clock)
             build = assembly.build(program, response, (here.request,), own, alone, clock.remaining)
         except UnsupportedModelError as error:
             notes.append(f"{here.request.target.name}: not profiled: {error.message}")

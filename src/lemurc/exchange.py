@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lemurc.errors import LemurcError
+from lemurc.explanation import ExplainedFunction
 from lemurc.manifest import Cost, HostCall, Plan, TensorSpec, Workload, build
 from lemurc.targets.base import StageTraits
 
@@ -60,6 +61,10 @@ class Request:
     """Seconds that stages took where they were profiled, by target and content."""
     keep_ir: bool = False
     """Whether to write the IR after each pass into the folder `passes`."""
+    plan_only: bool = False
+    """Whether to stop at plans, before stages become IREE's input."""
+    explain: tuple[str, ...] = ()
+    """Modules of the model, as in pins, whose placement is explained."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class LoweredStage:
     """The user's Python line of the first operation of each name and element type, such as
     `math.erf f64`."""
     host: HostCall | None = None
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,8 @@ class Response:
     notes: tuple[str, ...] = ()
     illegal: dict[str, str] = field(default_factory=dict)
     """Targets that cannot run the whole model by themselves, and why."""
+    explanations: tuple[tuple[ExplainedFunction, ...], ...] = ()
+    """Of each plan, one per entry point, where the request asks for them."""
 
 
 def write_request(folder: Path, program: bytes, request: Request) -> None:
@@ -128,6 +136,7 @@ def read_request(folder: Path) -> Request:
     raw["archs"] = tuple(TargetArch(**arch) for arch in raw["archs"])
     raw["systems"] = tuple(raw["systems"])
     raw["asked"] = tuple(raw["asked"])
+    raw["explain"] = tuple(raw["explain"])
     return Request(**raw)
 
 

@@ -1,4 +1,4 @@
-"""From lowered stages to machine code: iree-compile on each, plainly where tuning fails."""
+"""From lowered stages to code: the target's compiler on each; IREE's plainly where tuning fails."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +33,7 @@ def generate(
     what is compiled for verification alone may be slow.
     """
     from lemurc.targets.compile import CompileFailure
+    from lemurc.targets.registry import get
 
     tuned = pass_limit.allows(options.pass_limit, pass_limit.TUNING, options.opt_level)
     modules = compile_once(inputs, folder, options, remaining, careful=not tuned)
@@ -40,7 +41,11 @@ def generate(
         key: result for key, result in modules.items() if isinstance(result, CompileFailure)
     }
     stepped_down: list[str] = []
-    again = [(name, ir) for name, ir in inputs if (name, ir.target, ir.arch) in failures]
+    again = [
+        (name, ir)
+        for name, ir in inputs
+        if (name, ir.target, ir.arch) in failures and get(ir.target).compiler is None
+    ]
     for key, result in compile_once(again, folder, options, remaining, careful=True).items():
         if isinstance(result, bytes):
             modules[key] = result
@@ -67,6 +72,7 @@ def compile_once(
 ) -> Modules:
     from lemurc.targets.cache import Cache, default_directory
     from lemurc.targets.compile import CompileJob, compile_jobs
+    from lemurc.targets.plugin_compiler import compiler_of
     from lemurc.targets.registry import get
 
     if not inputs:
@@ -78,7 +84,8 @@ def compile_once(
         flags += target.retry if careful else ()
         bytecode = (folder / ir.file).read_bytes()
         check = functools.partial(_check, target, ir.arch)
-        jobs.append(CompileJob(name, ir.target, ir.arch, bytecode, flags, check))
+        tool = compiler_of(target)
+        jobs.append(CompileJob(name, ir.target, ir.arch, bytecode, flags, check, tool))
     results = compile_jobs(
         jobs,
         cache=Cache(default_directory()) if options.cache else None,

@@ -32,7 +32,8 @@ def with_host(system: dict[str, Any], module: Any) -> dict[str, Any]:
 
 def host_call(run: Any) -> HostCall:
     """What PyTorch calls in a host stage; operands by the numbers of the stage's inputs."""
-    from lemurc.passes.host_calls import ATTRIBUTE, plain
+    from lemurc.passes.attributes import plain
+    from lemurc.passes.host_calls import ATTRIBUTE
 
     call, terminator = (op.operation for op in run.regions[0].blocks[0].operations)
     described = plain(call.attributes[ATTRIBUTE])

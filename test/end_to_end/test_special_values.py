@@ -13,9 +13,34 @@ import lemurc
 INF, NAN = torch.inf, torch.nan
 
 
+EXPONENTS = (
+    0.25,
+    0.3,
+    2049,
+    0.5,
+    -0.5,
+    -0.25,
+    1.5,
+    -1.5,
+    2,
+    3,
+    -1,
+    -2,
+    -3,
+    0,
+    INF,
+    -INF,
+    NAN,
+    1e3,
+    1001,
+)
+BASES = (2.0, -2.0, 0.0, -0.0, 1.0, -1.0, 0.5, INF, -INF, NAN)
+
+
 class Powers(nn.Module):
     def forward(self, x: Any, y: Any) -> Any:
-        return torch.pow(x, y), 1.0**y, (-2.0) ** y, 0.0**y, torch.pow(x, -2)
+        whole = torch.pow(x[:, None], y)
+        return whole, *(torch.pow(x, y) for y in EXPONENTS), *(torch.pow(b, x) for b in BASES)
 
 
 class Remainders(nn.Module):
@@ -83,10 +108,13 @@ def test_signs_of_zeros_after_relu(dtype: torch.dtype, level: int, tmp_path: Pat
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_powers(dtype: torch.dtype, tmp_path: Path) -> None:
-    x = torch.tensor([1, 0.5, 1, INF, 0, 0, -1, -1, -2, -INF, -2, 3, -3, NAN], dtype=dtype)
-    y = torch.tensor([NAN, INF, -INF, 0, 0, -INF, INF, NAN, -INF, 3, 3, 2, 0.5, 0], dtype=dtype)
-    got = _run(Powers(), (x, y), tmp_path)
-    torch.testing.assert_close(got, list(Powers()(x, y)), equal_nan=True)
+    x = torch.tensor([0, -0.0, 1, -1, INF, -INF, NAN, 0.3, -0.3, 2, -2, -5.5], dtype=dtype)
+    args = x, torch.tensor(EXPONENTS, dtype=dtype)
+    got = _run(Powers(), args, tmp_path)
+    for ours, eager in zip(got, Powers()(*args), strict=True):
+        torch.testing.assert_close(ours, eager, equal_nan=True)
+        zero = eager == 0
+        assert torch.equal(torch.signbit(ours[zero]), torch.signbit(eager[zero]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])

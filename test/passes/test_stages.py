@@ -7,8 +7,10 @@ import random
 import pytest
 from torch_mlir import ir
 
+from lemurc.manifest import DeviceMemory, StepMemory
 from lemurc.passes import graph as graphs
 from lemurc.passes.manager import run_pipeline
+from lemurc.passes.module_paths import few
 from lemurc.passes.predict import predict
 from lemurc.passes.stage_groups import group, has_cycle, stage_edges
 from lemurc.passes.textual import parse as pipeline
@@ -195,9 +197,60 @@ def test_a_gpu_alone_pays_for_inputs_and_results(n: int, transfer: float, parse)
     assert found.seconds == pytest.approx(1e-3 + 2 * transfer, rel=1e-3)
 
 
+CHAINED = """
+module attributes {lemur.system = {devices = [
+    {name = "a", target = "cpu"}, {name = "b", target = "vulkan"}]}} {
+func.func @main(%x: tensor<8xf32> {lemur.input = 0 : i64},
+                %w: tensor<2xf32> {lemur.param = "w"}) -> tensor<8xf32> {
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.exp {lemur.device = "a"} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %1 = linalg.tanh {lemur.device = "a"} ins(%0 : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %2 = tensor.insert_slice %w into %1[0][2][1] {lemur.device = "b"} : tensor<2xf32> into tensor<8xf32>
+  return %2 : tensor<8xf32>
+}
+}"""
+
+
+def test_memory_is_that_of_values_until_their_last_use_and_of_temporaries(parse) -> None:
+    module = parse(CHAINED)
+    run_pipeline(module, pipeline(STEPS))
+    found = predict(module)["main"]
+    vector, weight = 8 * 4, 2 * 4
+    # a: with the input and the result of tanh there is a temporary, that of exp
+    assert found.memory["a"] == DeviceMemory(0, 3 * vector)
+    assert found.memory["b"] == DeviceMemory(weight, 2 * vector)
+    assert found.memory_by_step == (
+        StepMemory(0, vector, 3 * vector),
+        StepMemory(weight, vector, 2 * vector),
+    )
+    assert [(t.value, t.source, t.target, t.bytes, t.before) for t in found.transfers] == [
+        ("v1", "a", "b", vector, 1),
+        ("v2", "b", "a", vector, 2),
+    ]
+
+
 def test_a_stage_that_was_measured_is_predicted_to_take_that(parse) -> None:
     module = parse(ALONE.format(n=2))
     run_pipeline(module, pipeline(STEPS))
     found = predict(module, lambda stage: 7.0)["main"]
     assert found.seconds_by_step == (7.0,)
     assert found.seconds_by_device == {"gpu": 7.0}
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        ([], ()),
+        (["a.b", "a", "a.c", "d"], ("a.b", "a.c", "d")),
+        ([f"layer.{n}.{p}" for n in range(3) for p in "xyz"], ("layer.0", "layer.1", "layer.2")),
+        ([f"layer.{n}.x" for n in range(9)] + ["head"], ("layer", "head")),
+        ([f"m{n}" for n in range(9)], ("m0", "m1", "m2", "...")),
+        (["layer.1", "layer.10.x", "layer.10.y"], ("layer.1", "layer.10.x", "layer.10.y")),
+        (
+            [f"e.tables.{n}" for n in range(4)] + [f"e.layer.{n}.{p}" for n in "01" for p in "ab"],
+            ("e.tables", "e.layer.0", "e.layer.1"),
+        ),
+    ],
+)
+def test_few_paths(paths: list[str], expected: tuple[str, ...]) -> None:
+    assert few(paths) == expected

@@ -235,7 +235,7 @@ def test_a_device_lost_in_a_call(two_plans, monkeypatch):
         loaded(X)
         original = program.Program.run
 
-        def run(self, arrays, state, on_device):
+        def run(self, arrays, state, on_device, issue):
             if len(self.devices) == 2:
                 raise DeviceError("it is lost", code="device-lost", where="cpu:1")
             return original(self, arrays, state, on_device)
@@ -251,7 +251,7 @@ def test_a_device_lost_in_a_call(two_plans, monkeypatch):
 def test_a_device_lost_in_a_strict_session(two_plans, monkeypatch):
     with lemurc.load(two_plans, strict=True) as loaded:
 
-        def run(self, arrays, state, on_device):
+        def run(self, arrays, state, on_device, issue):
             raise DeviceError("it is lost", code="device-lost", where="cpu:1")
 
         monkeypatch.setattr(program.Program, "run", run)

@@ -88,6 +88,7 @@ def test_a_slow_device_is_as_slow_as_described(chain):
     assert 3.2 < long / quick < 4.8
 
 
+@pytest.mark.alone
 def test_a_transfer_takes_the_time_of_its_link(chain):
     two = chain(2)
     near = lemurc.load(two, simulate=system(1.0, 1.0))
@@ -97,6 +98,7 @@ def test_a_transfer_takes_the_time_of_its_link(chain):
     assert 0.07 < long - quick < 0.11
 
 
+@pytest.mark.alone
 def test_transfers_overlap_with_computing(chain):
     """Two calls at once: while one is on its way the other computes."""
     slow_link = system(1.0, 1.0, latency=0.01)

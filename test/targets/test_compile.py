@@ -132,7 +132,7 @@ def test_equal_jobs_compile_once_and_results_keep_their_order(linear_stage):
 def test_the_cache_answers_the_second_time(linear_stage, tmp_path, monkeypatch):
     cache = Cache(tmp_path)
     (first,) = compile_jobs([job(linear_stage)], cache=cache)
-    monkeypatch.setattr("lemurc.targets.compile.IreeProcess", None)
+    monkeypatch.setattr("lemurc.targets.compile.CompilerProcess", None)
     assert compile_jobs([job(linear_stage)], cache=cache) == [first]
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from lemurc import plugins
 from lemurc.errors import UsageError
 from lemurc.targets import registry, vulkan
 from lemurc.targets.base import Architecture, DeviceModel, Target
@@ -94,7 +95,7 @@ def test_a_package_adds_a_target(monkeypatch):
         def load(self):
             return toy
 
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point()])
     (request,) = registry.parse_targets("toy")
     assert request.target is toy
 
@@ -106,6 +107,7 @@ def test_an_entry_point_that_is_no_target_is_named(monkeypatch):
         def load(self):
             return 1
 
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point()])
     with pytest.raises(UsageError, match="'toy' is a int"):
-        registry.targets()
+        registry.get("toy")
+    assert "toy" not in registry.targets() and "toy" in registry.broken()

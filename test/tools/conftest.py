@@ -1,5 +1,6 @@
 """A command line to call in-process, and an artifact and a session that need no compiler."""
 
+import importlib
 import json
 import sys
 import types
@@ -156,6 +157,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         here.session.loads.append(devices)
         return here.session
 
+    importlib.import_module("lemurc.runtime.placement")  # with the real modules behind it
     artifacts = types.ModuleType("lemurc.runtime.artifact")
     artifacts.Artifact = types.SimpleNamespace(open=lambda path, **_: here.artifact)  # type: ignore[attr-defined]
     inventory = types.ModuleType("lemurc.runtime.devices")

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from lemurc.options import OBJECTIVES
 from lemurc.tools import flags, quiet
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit, missing_package
@@ -26,24 +25,7 @@ from lemurc.verification import Verdict
 @click.option(
     "-o", "--output", metavar="FILE", help="The artifact [default: MODEL's name with .lemur]."
 )
-@click.option(
-    "--pin",
-    "pins",
-    metavar="GLOB=DEVICE",
-    multiple=True,
-    help="Keep modules on a device: 'encoder.layer.0.*=vulkan'.",
-)
-@click.option(
-    "--system", type=click.Path(), help="A file that describes the devices and links to plan for."
-)
-@click.option(
-    "--objective",
-    type=click.Choice(OBJECTIVES),
-    default="latency",
-    show_default=True,
-    help="What plans over several devices are best at: one call, a stream of requests, or the "
-    "memory of the fullest device.",
-)
+@flags.planning
 @click.option(
     "--verify/--no-verify",
     default=True,
@@ -71,31 +53,12 @@ from lemurc.verification import Verdict
     "--jobs", type=click.IntRange(min=1), help="Compiler processes at a time [default: the cores]."
 )
 @click.option(
-    "--budget",
-    "budget_s",
-    metavar="TIME",
-    callback=flags.seconds,
-    help="Stop compiling after this time: 10m.",
-)
-@click.option(
-    "--max-rss",
-    metavar="SIZE",
-    callback=flags.size_in_bytes,
-    help="Stop a compiler process that takes more memory: 8G.",
-)
-@click.option(
     "--cache/--no-cache", default=True, help="Reuse stages compiled before [default: cache]."
 )
 @click.option(
     "--profile",
     is_flag=True,
     help="Time operations and stages on the devices here, and predict by that from now on.",
-)
-@click.option(
-    "--largest-stage",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="At most N operations to a stage, to measure them apart.",
 )
 @click.option(
     "--pass-limit",

@@ -16,6 +16,7 @@ from lemurc.tools.table import columns, duration
 @flags.simulate
 @flags.entry_point
 @click.option("--output", metavar="FILE.npz", help="Write the outputs to this file.")
+@click.option("--trace", metavar="FILE.json", help="Write a trace of the call, for Perfetto.")
 @flags.imports
 @flags.strict
 @flags.common
@@ -26,6 +27,7 @@ def command(
     simulate: str | None,
     function: str | None,
     output: str | None,
+    trace: str | None,
     imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
@@ -46,6 +48,7 @@ def command(
         output=output,
         strict=strict,
         imports=imports,
+        trace=trace,
     )
     if as_json:
         emit("run", result)

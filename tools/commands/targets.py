@@ -19,6 +19,8 @@ def command(as_json: bool) -> None:
     header = ["target", "driver", "architectures", "also called"]
     for line in columns([header, *(_row(row) for row in result.targets)]):
         click.echo(line)
+    for name, why in result.broken.items():
+        click.echo(f"{name}  cannot be used: {why}")
     for row in result.targets:
         for code in dict.fromkeys(row.same_as.values()):
             names = [name for name, other in row.same_as.items() if other == code]
@@ -33,4 +35,4 @@ def command(as_json: bool) -> None:
 def _row(row: TargetRow) -> list[str]:
     names = [*(name for name in row.default if name not in row.archs), *row.archs]
     archs = [name + "*" * (name in row.default) for name in names]
-    return [row.name, row.driver, ", ".join(archs), ", ".join(row.aliases)]
+    return [row.name, row.driver or row.package, ", ".join(archs), ", ".join(row.aliases)]
