@@ -24,7 +24,7 @@ def test_the_cpu_passes_everything() -> None:
     assert result.ok and result.package == "" and result.device == "cpu:0"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_interpreter_passes_all_that_it_offers() -> None:
     result = lemurc.conformance("vmvx")
     assert [case for case in result.cases if case.status == FAIL] == []
