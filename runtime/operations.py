@@ -132,13 +132,35 @@ class Operation(Protocol):
     def issue(self, call: Call) -> None: ...
 
 
-class Issuer(Protocol):
-    def issue(self, operation: Operation, call: Call) -> None: ...
-
-
 class Pending(Protocol):
     def wait(self) -> None:
         """Block until the work is done; raises why it could not be."""
+
+
+class Timed(Protocol):
+    """Work that knows when it ran, by `time.perf_counter`, once it is done."""
+
+    begin: float
+    end: float
+
+
+class Issuer(Protocol):
+    def issue(self, operation: Operation, call: Call) -> None: ...
+
+    def queued(self) -> "list[Queued]":
+        """The work queued since this was asked last."""
+
+
+@dataclass
+class Queued:
+    """Work that is on no timeline: `kind` and `track` are those of recorded_work.Work, `cell` is
+    what it makes or moves, `bytes` how much it moved, when it has."""
+
+    kind: str
+    track: str
+    cell: int
+    bytes: int | None = None
+    ran: Timed | None = None
 
 
 @dataclass(frozen=True, eq=False)

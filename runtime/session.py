@@ -237,7 +237,7 @@ class Session:
             programs = self._programs
             program = programs[function]
             try:
-                call = program.begin(own, None, on_device)
+                call = program.begin(own, None, on_device, self._issue)
                 break
             except DeviceError as error:
                 if error.code not in FAILURES:

@@ -24,6 +24,7 @@ from lemurc.runtime.operations import (
     InvokeHost,
     Move,
     Operation,
+    Queued,
     Recall,
 )
 from lemurc.runtime.simulation import Simulation
@@ -46,9 +47,9 @@ class SimulatedCall:
         self._devices = program.devices
         self._made_by: dict[int, Job] = {}
         self._latest: dict[Worker, Job] = {}
-        self._copies = (
-            threading.Lock()
-        )  # what is not a stage shares timelines of the call, and all count
+        self._queued: list[Queued] = []
+        self._copies = threading.Lock()
+        """What is not a stage shares timelines of the call, and all share what it counts."""
 
     def issue(self, operation: Operation, call: Call) -> None:
         if isinstance(operation, (Feed, Recall)):
@@ -58,7 +59,8 @@ class SimulatedCall:
         elif isinstance(operation, InvokeHost):
             work = functools.partial(operation.issue, call)
             worker = self._simulation.host_worker
-            self._add(call, worker, work, operation.inputs, operation.outputs)
+            queued = Queued("stage", worker.name, next(iter(operation.outputs), -1))
+            self._add(call, worker, work, operation.inputs, operation.outputs, queued)
         elif isinstance(operation, Duplicate):
             work = functools.partial(self._alone, operation, call)
             read, made = (operation.source,), (operation.cell,)
@@ -71,6 +73,10 @@ class SimulatedCall:
             for cell in self._leaving.intersection(outputs):
                 self._leave(call, cell, self._devices[operation.device].name)
 
+    def queued(self) -> list[Queued]:
+        queued, self._queued = self._queued, []
+        return queued
+
     def _on_device(
         self, call: Call, device: int, work: Work, name: str, read: Cells, made: Cells
     ) -> None:
@@ -80,7 +86,9 @@ class SimulatedCall:
             shapes = tuple(tuple(call.views[cell].shape) for cell in read)
             machine.compute((name, shapes), work)
 
-        self._add(call, machine.worker, run, read, made)
+        kind = "copy" if name == "a copy" else "stage"
+        queued = Queued(kind, machine.worker.name, next(iter(made), -1))
+        self._add(call, machine.worker, run, read, made, queued)
 
     def _bring(self, operation: Feed | Recall, call: Call) -> None:
         """Copied at once, as on real devices; the way there takes the time of the link."""
@@ -90,7 +98,9 @@ class SimulatedCall:
             size = call.views[operation.cell].get_buffer().byte_length()
             seconds = self._simulation.transfer_seconds(origin, target, size)
             work = functools.partial(time.sleep, seconds)
-            self._add(call, self._simulation.link(origin, target), work, (), (operation.cell,))
+            link = self._simulation.link(origin, target)
+            queued = Queued("transfer", f"{origin} -> {target}", operation.cell, size)
+            self._add(call, link, work, (), (operation.cell,), queued)
 
     def _origin(self, operation: Feed | Recall, call: Call) -> str:
         """What has the value now: the target itself, another device, or the host."""
@@ -107,16 +117,18 @@ class SimulatedCall:
         simulation = self._simulation
         origin, target = operation.origin.name, operation.target.name
 
+        link = simulation.link(origin, target)
+        queued = Queued("transfer", f"{origin} -> {target}", operation.cell)
+
         def work() -> None:
             begin = time.perf_counter()
             source = call.views[operation.source]
             call.views[operation.cell] = transport.copied_to(source, operation.target)
-            size = source.get_buffer().byte_length()
+            size = queued.bytes = source.get_buffer().byte_length()
             end = begin + simulation.transfer_seconds(origin, target, size)
             time.sleep(max(0.0, end - time.perf_counter()))
 
-        link = simulation.link(origin, target)
-        self._add(call, link, work, (operation.source,), (operation.cell,))
+        self._add(call, link, work, (operation.source,), (operation.cell,), queued)
 
     def _leave(self, call: Call, cell: int, device: str) -> None:
         """The way of a result to the host."""
@@ -124,18 +136,29 @@ class SimulatedCall:
         if device == host:
             return
 
+        link = simulation.link(device, host)
+        queued = Queued("transfer", f"{device} -> {host}", cell)
+
         def work() -> None:
-            size = call.views[cell].get_buffer().byte_length()
+            size = queued.bytes = call.views[cell].get_buffer().byte_length()
             time.sleep(simulation.transfer_seconds(device, host, size))
 
-        link = simulation.link(device, host)
-        call.pending[cell] = Job(link, work, [self._made_by[cell]])
+        queued.ran = call.pending[cell] = Job(link, work, [self._made_by[cell]])
+        self._queued.append(queued)
 
     def _alone(self, operation: Operation, call: Call) -> None:
         with self._copies:
             operation.issue(call)
 
-    def _add(self, call: Call, worker: Worker, work: Work, read: Cells, made: Cells) -> None:
+    def _add(
+        self,
+        call: Call,
+        worker: Worker,
+        work: Work,
+        read: Cells,
+        made: Cells,
+        queued: Queued,
+    ) -> None:
         """Queue `work` after what it reads, and after what the call has queued there before."""
 
         def run() -> None:
@@ -148,3 +171,5 @@ class SimulatedCall:
         job = self._latest[worker] = Job(worker, run, before)
         for cell in made:
             self._made_by[cell] = call.pending[cell] = job
+        queued.ran = job
+        self._queued.append(queued)

@@ -6,6 +6,7 @@ after one that failed fails the same way.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,12 +26,13 @@ class Worker:
 
 
 class Job:
-    """`work` on `worker`, after other jobs."""
+    """`work` on `worker`, after other jobs; it runs from `begin` to `end`, by `perf_counter`."""
 
     def __init__(self, worker: Worker, work: Callable[[], None], after: Iterable["Job"]) -> None:
         self._worker = worker
         self._work: Callable[[], None] | None = work
         self._error: BaseException | None = None
+        self.begin = self.end = 0.0
         self._done = threading.Event()
         self._followers: list[Job] = []
         with _lock:
@@ -46,11 +48,13 @@ class Job:
 
     def run(self) -> None:
         work, self._work = self._work, None
+        self.begin = time.perf_counter()
         try:
             if self._error is None and work is not None:
                 work()
         except BaseException as error:
             self._error = error
+        self.end = time.perf_counter()
         with _lock:
             self._done.set()
             followers, self._followers = self._followers, []

@@ -67,6 +67,7 @@ def test_wheel_holds_the_package_and_nothing_beside(dist: dict[str, Path]) -> No
         names = set(wheel.namelist())
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"lemurc"}
     assert {f"lemurc/{part}/__init__.py" for part in PARTS} | {"lemurc/py.typed"} <= names
+    assert "lemurc/tools/plan_page.html" in names
     assert [name for name in names if name.endswith("/licenses/LICENSE")]
     sources = list((ROOT / "targets" / "cpu" / "kernels").glob("*.c"))
     kernels = [name for name in names if re.match(r"lemurc/targets/cpu/kernels/.*\.bc$", name)]

@@ -7,13 +7,14 @@ a value to what reads it. Times are microseconds from the first event.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
-from lemurc.runtime.recorder import HOST_TRACK, Work
+from lemurc.runtime.recorded_work import HOST_TRACK, Work
 from lemurc.tools.table import size
 
 _US = 1e6
+_THREADS = {"calls": 1, "queueing": 1001, "operators": 2001, "stages": 1, "transfers": 1001}
+"""The number of the first thread of each name in its process."""
 _INSIDE = 1e-3
 """Arrows begin and end this much of a slice inside it: viewers bind them to what encloses them."""
 
@@ -41,17 +42,18 @@ def document(
     tracks = list(dict.fromkeys([HOST_TRACK, *(item.track for item in work)]))
     process = {track: number for number, track in enumerate(tracks, 1)}
     lanes = _lanes(work)
+    beside = _beside([(call.begin, call.end) for call in calls])
     events = [_metadata("process_name", pid, 0, name=track) for track, pid in process.items()]
     events += [_metadata("process_sort_index", pid, 0, sort_index=pid) for pid in process.values()]
     names = {
         (process[item.track], lane): name for item, (lane, name) in zip(work, lanes, strict=True)
     }
-    names[process[HOST_TRACK], 1] = "calls"
+    names |= {(process[HOST_TRACK], _THREADS["calls"] + lane): "calls" for lane in beside}
     events += [
         _metadata("thread_name", pid, tid, name=name) for (pid, tid), name in sorted(names.items())
     ]
-    for number, call in enumerate(calls):
-        where = (process[HOST_TRACK], 1)
+    for number, (call, lane) in enumerate(zip(calls, beside, strict=True)):
+        where = (process[HOST_TRACK], _THREADS["calls"] + lane)
         events.append(_slice(f"call {number}", "call", *where, call.begin, call.end, start, {}))
     for item, (lane, _) in zip(work, lanes, strict=True):
         title, args = _described(item, described)
@@ -63,17 +65,33 @@ def document(
 
 def _lanes(work: Sequence[Work]) -> list[tuple[int, str]]:
     """The thread of each piece and its name; where pieces of one kind overlap, several."""
-    free: dict[tuple[str, str, int], float] = {}
-    found = []
-    kinds = {"stage": (1, "stages"), "transfer": (101, "transfers"), "copy": (101, "transfers")}
-    for item in work:
-        if item.track == HOST_TRACK:
-            found.append((1, "calls"))  # one thread, in whose calls all else is
-            continue
-        first, name = kinds[item.kind]
-        lane = next(n for n in count() if free.get((item.track, name, n), item.begin) <= item.begin)
-        free[item.track, name, lane] = item.end
-        found.append((first + lane, name if lane == 0 else f"{name} {lane + 1}"))
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, item in enumerate(work):
+        groups.setdefault((item.track, _thread(item)), []).append(number)
+    found: dict[int, tuple[int, str]] = {}
+    for (_, name), numbers in groups.items():
+        beside = _beside([(work[number].begin, work[number].end) for number in numbers])
+        for number, lane in zip(numbers, beside, strict=True):
+            title = name if lane == 0 else f"{name} {lane + 1}"
+            found[number] = (_THREADS[name] + lane, title)
+    return [found[number] for number in range(len(work))]
+
+
+def _thread(item: Work) -> str:
+    if item.track == HOST_TRACK:
+        return "operators" if item.kind == "stage" else "queueing"
+    return "stages" if item.kind == "stage" else "transfers"
+
+
+def _beside(spans: Sequence[tuple[float, float]]) -> list[int]:
+    """A lane for each span such that those of one lane do not overlap."""
+    free: list[float] = []
+    found = [0] * len(spans)
+    for number in sorted(range(len(spans)), key=lambda number: spans[number]):
+        begin, end = spans[number]
+        lane = next((n for n, until in enumerate(free) if until <= begin), len(free))
+        free[lane : lane + 1] = [end]
+        found[number] = lane
     return found
 
 
@@ -83,14 +101,14 @@ def _described(
     args: dict[str, Any] = {"call": item.call}
     if item.kind == "queue":
         return f"queue {item.name}", args
-    if item.bytes is None:
+    if item.kind == "stage":
         more = dict(described.get(item.name, {}))
         return str(more.pop("title", item.name)), args | {"stage": item.name} | more
-    seconds = item.end - item.begin
-    args |= {"value": item.name, "bytes": item.bytes}
+    seconds, moved = item.end - item.begin, item.bytes or 0
+    args |= {"value": item.name, "bytes": moved}
     if seconds > 0:
-        args["GB_per_s"] = round(item.bytes / seconds / 1e9, 3)
-    return f"{item.name} {size(item.bytes)}", args
+        args["GB_per_s"] = round(moved / seconds / 1e9, 3)
+    return f"{item.name} {size(moved)}", args
 
 
 def _slice(

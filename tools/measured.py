@@ -70,7 +70,7 @@ def _of_trace(document: Any) -> Measured:
             Span(
                 kind=event["cat"],
                 name=event["args"]["stage" if stage else "value"],
-                lane=device if stage else f"{device}, copies",
+                lane=device if stage or "->" in device else f"{device}, copies",
                 begin=begin,
                 end=begin + event["dur"] * 1e-6,
                 bytes=None if stage else event["args"]["bytes"],

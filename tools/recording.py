@@ -3,14 +3,18 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from lemurc import __version__
-from lemurc.runtime.recorder import Recorder, Work, lateness
+from lemurc.runtime.clocks import lateness
+from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.recorded_work import Work
+from lemurc.runtime.recorder import Recorder
+from lemurc.runtime.transport import host_device
 from lemurc.tools.chrome_trace import CallTime, document
 from lemurc.tools.whole_files import write_text
 
@@ -23,7 +27,9 @@ class Recording(AbstractContextManager["Recording"]):
 
     def __init__(self, session: Any) -> None:
         self.calls: list[CallTime] = []
-        self.late = lateness(session.open_devices[0])
+        # simulated devices take their times on the thread that does the work
+        self.late = (0.0, 0.0) if session.simulated else lateness(_watched(session))
+        self._given: list[float] = []
         self._session = session
         self._recorder: Recorder | None = None
         self._stack = ExitStack()
@@ -39,6 +45,9 @@ class Recording(AbstractContextManager["Recording"]):
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+        for number, given in enumerate(self._given):
+            begin = min(item.begin for item in self.work if item.call == number)
+            self.calls.append(CallTime(begin, given))
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
@@ -47,6 +56,13 @@ class Recording(AbstractContextManager["Recording"]):
         assert self._recorder is not None
         self._recorder.look()
         self.calls.append(CallTime(begin, time.perf_counter()))
+
+    def stream(self, function: str, requests: Iterable[Any]) -> None:
+        """Several calls in flight; each lasts until its result is given."""
+        assert self._recorder is not None
+        for _ in self._session.stream(requests, function=function):
+            self._recorder.look()
+            self._given.append(time.perf_counter())
 
     def forget(self) -> None:
         """Leave out the calls so far."""
@@ -94,3 +110,9 @@ class Recording(AbstractContextManager["Recording"]):
             }
             for step in steps
         }
+
+
+def _watched(session: Any) -> OpenDevice:
+    """A device with timelines, which those of plug-ins have not."""
+    own = [device for device in session.open_devices if device.plugin is None]
+    return own[0] if own else host_device()

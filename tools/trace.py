@@ -1,16 +1,18 @@
 """`lemurc.trace`: calls of an artifact on one timeline over all devices, for Perfetto."""
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lemurc.tools.call import call, choose_function, choose_inputs
+from lemurc.system_file import SystemDescription
+from lemurc.tools.call import as_request, call, choose_function, choose_inputs
 from lemurc.tools.whole_files import check_writable
 
 if TYPE_CHECKING:
-    from lemurc.runtime.recorder import Work
+    from lemurc.runtime.recorded_work import Work
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class TraceTrack:
 class TraceResult:
     """The trace in `output` is of `calls` calls of `function`, of `median` seconds.
 
-    Times in it are late by `late_median` seconds, and one in ten by more than `late_p90`.
+    Times in it are late by `late_median` seconds, and one in ten by more than `late_p90`; those
+    of simulated devices are not late.
     """
 
     output: str
@@ -52,18 +55,23 @@ def trace(
     warmup: int = 3,
     strict: bool = False,
     imports: Sequence[str] = (),
+    simulate: str | Path | SystemDescription | None = None,
+    stream: bool = False,
 ) -> TraceResult:
     """Call `function` of `path` `warmup` times, then `calls` times with a clock on each piece of
     work, and write the trace to `output`, as JSON.
 
-    Calls run as asynchronously as ever: nothing waits for a stage in order to time it. `imports`
-    are those of `lemurc.load`.
+    Calls run as asynchronously as ever: nothing waits for a stage in order to time it. They come
+    one after another or, with `stream`, as `session.stream` has them in flight. `imports` and
+    `simulate` are those of `lemurc.load`.
     """
     import lemurc
     from lemurc.tools.recording import Recording
 
     check_writable(output)
-    with lemurc.load(path, devices=devices, strict=strict, imports=imports) as session:
+    with lemurc.load(
+        path, devices=devices, strict=strict, imports=imports, simulate=simulate
+    ) as session:
         name = choose_function(session.manifest, function)
         source, arrays, _ = choose_inputs(session.artifact, name, inputs)
         entry = session.manifest.functions[name]
@@ -71,7 +79,9 @@ def trace(
             for _ in range(warmup):  # of the recording too: its threads start with the first call
                 call(session, name, entry, arrays)
             recording.forget()
-            for _ in range(calls):
+            if stream:
+                recording.stream(name, itertools.repeat(as_request(entry, arrays), calls))
+            for _ in range(0 if stream else calls):
                 with recording.call():
                     call(session, name, entry, arrays)
         recording.write(output, name)

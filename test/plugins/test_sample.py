@@ -202,6 +202,20 @@ def test_operators_left_to_pytorch_run_between_its_stages(sample: Path, tmp_path
         assert "host (PyTorch)" in session.placement_line()
 
 
+def test_its_stages_and_transfers_are_in_a_trace(sample: Path, tmp_path: Path) -> None:
+    output = tmp_path / "trace.json"
+    result = lemurc.trace(mixed(tmp_path), output=output, calls=2)
+    events = json.loads(output.read_text())["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    stages = [(names[e["pid"]], e["args"]["call"]) for e in events if e.get("cat") == "stage"]
+    assert sorted(stages) == [("cpu:0", 0), ("cpu:0", 1), ("mlir_jit:0", 0), ("mlir_jit:0", 1)]
+    moved = {e["args"]["value"]: e["args"]["bytes"] for e in events if e.get("cat") == "transfer"}
+    assert moved["x"] == 4 * 8 * 4, "the input, on its way to the plug-in's device"
+    assert len(moved) == 2, "and what comes back"
+    assert all(e["dur"] > 0 for e in events if e.get("cat") == "stage")
+    assert {track.device for track in result.tracks} == {"host", "cpu:0", "mlir_jit:0"}
+
+
 def test_steps_are_timed_and_predicted(sample: Path, tmp_path: Path) -> None:
     with lemurc.load(mixed(tmp_path)) as session:
         times = session.step_times("main", [np.ones((4, 8), np.float32)], calls=3)

@@ -162,6 +162,52 @@ def test_transfers_have_bytes(folder: Path, tmp_path: Path) -> None:
     assert result.tracks[-1].device == "vulkan:0" and result.tracks[-1].bytes == 2 * VALUE
 
 
+DESCRIBED = {
+    "schema": "system.v1",
+    "devices": [{"name": f"cpu:{n}", "target": "cpu", "threads": 1} for n in (0, 1)],
+    "links": [
+        {"src": f"cpu:{n}", "dst": f"cpu:{1 - n}", "latency": 5e-3, "bandwidth": 1e9}
+        for n in (0, 1)
+    ],
+}
+LINK_US = (5e-3 + VALUE / 1e9) * 1e6
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    path = tmp_path / "two.json"
+    path.write_text(json.dumps(DESCRIBED))
+    return path
+
+
+def test_simulated_devices_and_links(folder: Path, tmp_path: Path, described: Path) -> None:
+    result, document = traced(folder / "cpus.lemur", tmp_path, calls=2, simulate=described)
+    assert result.late_p90 == 0.0, "they take their own times"
+    stages = of_kind(document, "stage")
+    assert [process(document, e) for e in stages] == ["cpu:0", "cpu:1"] * 2
+    moved = [e for e in of_kind(document, "transfer") if "->" in process(document, e)]
+    assert [process(document, e) for e in moved] == ["cpu:0 -> cpu:1", "cpu:1 -> cpu:0"] * 2
+    assert [e["args"]["value"] for e in moved[:2]] == ["v0", "v1"]
+    for event in moved:
+        assert event["args"]["bytes"] == VALUE
+        assert event["dur"] >= 0.99 * LINK_US
+    there, second = moved[0], stages[1]
+    assert stages[0]["ts"] + stages[0]["dur"] <= there["ts"] + 1
+    assert there["ts"] + there["dur"] <= second["ts"] + 1
+
+
+def test_a_stream_of_calls(folder: Path, tmp_path: Path, described: Path) -> None:
+    """A device begins the next request before the other device is done with this one."""
+    _, document = traced(folder / "cpus.lemur", tmp_path, calls=6, simulate=described, stream=True)
+    calls, stages = of_kind(document, "call"), of_kind(document, "stage")
+    assert len(calls) == 6 and len(stages) == 12
+    first = {e["args"]["call"]: e for e in stages if e["args"]["stage"] == "s0"}
+    second = {e["args"]["call"]: e for e in stages if e["args"]["stage"] == "s1"}
+    overlapped = [n for n in range(5) if first[n + 1]["ts"] < second[n]["ts"] + second[n]["dur"]]
+    assert len(overlapped) >= 3
+    assert len({e["tid"] for e in calls}) > 1, "calls in flight lie beside each other"
+
+
 def test_a_run_can_be_traced(folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "run.json"
     plain = lemurc.run(folder / "cpus.lemur")

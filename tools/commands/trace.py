@@ -20,9 +20,11 @@ from lemurc.tools.trace import TraceResult, TraceTrack
 )
 @flags.inputs
 @flags.devices
+@flags.simulate
 @flags.entry_point
 @click.option("--calls", type=click.IntRange(min=1), default=3, show_default=True)
 @click.option("--warmup", type=click.IntRange(min=0), default=3, show_default=True)
+@click.option("--stream", is_flag=True, help="Have several calls in flight, as a stream has.")
 @flags.imports
 @flags.strict
 @flags.common
@@ -31,9 +33,11 @@ def command(
     output: str,
     inputs: tuple[str, ...],
     devices: tuple[str, ...],
+    simulate: str | None,
     function: str | None,
     calls: int,
     warmup: int,
+    stream: bool,
     imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
@@ -50,9 +54,11 @@ def command(
         output=output,
         inputs=inputs,
         devices=devices or None,
+        simulate=simulate,
         function=function,
         calls=calls,
         warmup=warmup,
+        stream=stream,
         strict=strict,
         imports=imports,
     )
@@ -69,11 +75,19 @@ def _lines(result: TraceResult) -> list[str]:
         f"{result.function}: {result.calls} calls of {duration(result.median)} (median), "
         f"inputs: {result.inputs_from}",
         *columns(rows, "  "),
-        f"times are late by {duration(result.late_median)}, "
-        f"one in ten by more than {duration(result.late_p90)}",
+        _late(result),
         f"placement: {result.placement}",
         f"wrote {result.output}: open it in https://ui.perfetto.dev",
     ]
+
+
+def _late(result: TraceResult) -> str:
+    if not result.late_p90:
+        return "times are those of the simulation"
+    return (
+        f"times are late by {duration(result.late_median)}, "
+        f"one in ten by more than {duration(result.late_p90)}"
+    )
 
 
 def _row(track: TraceTrack) -> list[str]:
