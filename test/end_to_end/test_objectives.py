@@ -42,7 +42,8 @@ def test_plans_keep_to_the_memory_of_devices(
         with torch.no_grad():
             want = tree_leaves(model(*args))
         for y, r in zip(tree_leaves(session(*args)), want, strict=True):
-            torch.testing.assert_close(y, r, rtol=1e-3, atol=1e-4)
+            scale = r.abs().max()
+            torch.testing.assert_close(y / scale, r / scale, rtol=0, atol=1e-4)
         predicted = session.plan.predicted["main"].memory
         for device in session.simulated:
             assert device.memory is not None
