@@ -11,36 +11,15 @@ from lemurc.runtime.operations import (
     Call,
     Duplicate,
     Feed,
-    Fetch,
     Invoke,
     InvokeHost,
-    Move,
     Operation,
     Recall,
 )
-from lemurc.runtime.plugin_operations import FeedPlugin, InvokePlugin, MovePlugin, RecallPlugin
+from lemurc.runtime.plugin_operations import FeedPlugin, InvokePlugin, RecallPlugin
 from lemurc.runtime.program import Program
 
 _STAGES = (Invoke, InvokeHost, InvokePlugin)
-_ARRIVALS = (Feed, FeedPlugin, Recall, RecallPlugin)
-
-
-def read(operation: Operation) -> tuple[int, ...]:
-    """The cells that an operation reads."""
-    if isinstance(operation, _STAGES):
-        return operation.inputs
-    if isinstance(operation, (Move, MovePlugin, Duplicate)):
-        return (operation.source,)
-    return (operation.cell,) if isinstance(operation, Fetch) else ()
-
-
-def made_by(operation: Operation) -> tuple[int, ...]:
-    """The cells that it fills."""
-    if isinstance(operation, _STAGES):
-        return operation.outputs
-    if isinstance(operation, (Move, MovePlugin, Duplicate, *_ARRIVALS)):
-        return (operation.cell,)
-    return ()
 
 
 def kind_of(operation: Operation) -> str:
@@ -53,7 +32,7 @@ def size_of(operation: Operation, call: Call) -> int | None:
     """Bytes moved; None for what computes."""
     if isinstance(operation, _STAGES):
         return None
-    return sum(_bytes(call.views[cell]) for cell in made_by(operation) or read(operation))
+    return sum(_bytes(call.views[cell]) for cell in operation.makes or operation.reads)
 
 
 def _bytes(view: Any) -> int:
@@ -92,7 +71,7 @@ def _name(operation: Operation, program: Program, values: dict[int, str]) -> str
         return program.function.inputs[operation.source].name
     if isinstance(operation, (Recall, RecallPlugin)):
         return operation.name
-    return values.get(read(operation)[0], "")
+    return values.get(operation.reads[0], "")
 
 
 def _value(reference: str) -> str:

@@ -18,7 +18,7 @@ the call replaces it.
 """
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -84,8 +84,6 @@ class Call:
         """Memory that is not the call's own: a result that lies in it is copied."""
         self.donated: list[Resident] = []
         """State whose memory the next stage may overwrite."""
-        self.uses = [-1] * cells
-        """Per cell, how many operations have yet to read it; -1 for what outlives them all."""
         self.issuer: Issuer | None = None
         """Who issues operations in another way than by calling them."""
         self.pending: dict[int, Pending] = {}
@@ -96,16 +94,8 @@ class Call:
         """Queue the work of one operation."""
         if self.issuer is None:
             operation.issue(self)
-            self.release(operation.reads)
         else:
             self.issuer.issue(operation, self)
-
-    def release(self, cells: Iterable[int]) -> None:
-        """Let go of the memory of what has now been read for the last time."""
-        for cell in cells:
-            self.uses[cell] -= 1
-            if self.uses[cell] == 0:
-                self.views[cell] = None
 
     def wait(self) -> None:
         """Block until all that was issued so far is done; raises what a device reported."""
@@ -128,6 +118,10 @@ class Operation(Protocol):
     @property
     def reads(self) -> tuple[int, ...]:
         """The cells whose values it needs."""
+
+    @property
+    def makes(self) -> tuple[int, ...]:
+        """The cells that it fills."""
 
     def issue(self, call: Call) -> None: ...
 
@@ -178,6 +172,10 @@ class Feed:
     def reads(self) -> tuple[int, ...]:
         return ()
 
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return (self.cell,)
+
     def issue(self, call: Call) -> None:
         array = call.arrays[self.source]
         if isinstance(array, DeviceTensor):
@@ -204,6 +202,10 @@ class Recall:
     @property
     def reads(self) -> tuple[int, ...]:
         return ()
+
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return (self.cell,)
 
     def issue(self, call: Call) -> None:
         assert call.state is not None
@@ -235,6 +237,10 @@ class Duplicate:
     def reads(self) -> tuple[int, ...]:
         return (self.source,)
 
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return (self.cell,)
+
     def issue(self, call: Call) -> None:
         duplicate(call, self.source, self.cell, self.device)
 
@@ -251,6 +257,10 @@ class Move:
     @property
     def reads(self) -> tuple[int, ...]:
         return (self.source,)
+
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return (self.cell,)
 
     def issue(self, call: Call) -> None:
         view, ready, work = call.views[self.source], call.ready[self.source], call.work
@@ -314,6 +324,10 @@ class Invoke:
     def reads(self) -> tuple[int, ...]:
         return self.inputs
 
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return self.outputs
+
     def issue(self, call: Call) -> None:
         call.give_away_donated()
         line, views, ready = call.work.compute[self.device], call.views, call.ready
@@ -338,6 +352,10 @@ class InvokeHost:
     def reads(self) -> tuple[int, ...]:
         return self.inputs
 
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return self.outputs
+
     def issue(self, call: Call) -> None:
         for cell in self.inputs:
             if (point := call.ready[cell]) is not None:
@@ -360,6 +378,10 @@ class Fetch:
     @property
     def reads(self) -> tuple[int, ...]:
         return (self.cell,)
+
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return ()
 
     def issue(self, call: Call) -> None:
         line = call.work.copies[self.device]

@@ -35,6 +35,10 @@ class FeedPlugin:
     def reads(self) -> tuple[int, ...]:
         return ()
 
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return (self.cell,)
+
     def issue(self, call: Call) -> None:
         array = call.arrays[self.source]
         if isinstance(array, DeviceTensor):
@@ -54,6 +58,10 @@ class RecallPlugin:
     @property
     def reads(self) -> tuple[int, ...]:
         return ()
+
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return (self.cell,)
 
     def issue(self, call: Call) -> None:
         assert call.state is not None
@@ -78,6 +86,10 @@ class MovePlugin:
     @property
     def reads(self) -> tuple[int, ...]:
         return (self.source,)
+
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return (self.cell,)
 
     def issue(self, call: Call) -> None:
         array = self._in_host_memory(call)
@@ -119,6 +131,10 @@ class InvokePlugin:
     @property
     def reads(self) -> tuple[int, ...]:
         return self.inputs
+
+    @property
+    def makes(self) -> tuple[int, ...]:
+        return self.outputs
 
     def issue(self, call: Call) -> None:
         results, pending = self.executor.submit([call.views[cell] for cell in self.inputs])

@@ -59,15 +59,10 @@ class Program:
     def __post_init__(self) -> None:
         self._where = ", ".join(device.name for device in self.devices)
         self._kept = frozenset(self.function.state_updates.values())
-        leaving = [*self.function.results, *self.function.input_updates.values()]
-        leaving += [*self._kept, self.function.check_flags]
-        self._uses = [0] * self.cells
-        for operation in self.operations:
-            for cell in operation.reads:
-                self._uses[cell] += 1
-        for reference in leaving:
-            if reference in self.homes:
-                self._uses[self.homes[reference][0]] = -1
+        outliving = {*self.function.results, *self.function.input_updates.values()}
+        outliving |= {*self._kept, self.function.check_flags}
+        self.outliving = {self.homes[name][0] for name in outliving & self.homes.keys()}
+        self._last_reads = _last_reads(self.operations, self.outliving)
         outputs = self.function.outputs
         self._results = [
             _Result(reference, np.dtype(spec.dtype))
@@ -112,7 +107,6 @@ class Program:
             with translated("create a timeline", self._where):
                 work = Workspace(self.devices)
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
-        call.uses = list(self._uses)
         if self.simulation is not None:
             call.issuer = SimulatedCall(self.simulation, self, on_device)
         self._issue(call, on_device, issue)
@@ -142,8 +136,11 @@ class Program:
 
     def _issue(self, call: Call, on_device: bool, issue: Issue) -> None:
         with translated("run", self._where):
-            for operation in self.operations:
+            for operation, read in zip(self.operations, self._last_reads, strict=True):
                 issue(operation, call)
+                if call.issuer is None:  # others issue in an order of their own
+                    for cell in read:
+                        call.views[cell] = None
             if not on_device:
                 for fetch in self.fetches:
                     issue(fetch, call)
@@ -229,3 +226,13 @@ class Program:
             else:
                 raise InternalError(f"state {name!r} is updated from {reference!r}")
         call.state.residents = updated
+
+
+def _last_reads(operations: Sequence[Operation], outliving: set[int]) -> list[list[int]]:
+    """For each operation, the cells whose memory nothing needs after it."""
+    last = {cell: number for number, op in enumerate(operations) for cell in op.reads}
+    read: list[list[int]] = [[] for _ in operations]
+    for cell, number in last.items():
+        if cell not in outliving:
+            read[number].append(cell)
+    return read

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from lemurc.runtime.clocks import Watcher
-from lemurc.runtime.operation_facts import Names, kind_of, made_by, read
+from lemurc.runtime.operation_facts import Names, kind_of
 from lemurc.runtime.operations import Feed, InvokeHost, Operation, Queued
 from lemurc.runtime.plugin_operations import FeedPlugin, MovePlugin
 from lemurc.runtime.timeline import Point, Timeline
@@ -57,7 +57,7 @@ def assembled(issued: list[Issued], watchers: dict[Timeline, Watcher], names: Na
         if item.queued:
             _add_queued(item, found, made, names)
             continue
-        needs = [made[item.call, c] for c in read(item.operation) if (item.call, c) in made]
+        needs = [made[item.call, c] for c in item.operation.reads if (item.call, c) in made]
         waits = [at[point] for point in item.waits if point in at]
         ends = {point: watchers[point[0]].end(point[1]) for point in item.points}
         if any(end is None for end in ends.values()):
@@ -73,7 +73,7 @@ def assembled(issued: list[Issued], watchers: dict[Timeline, Watcher], names: Na
                 Piece(kind, *common, HOST_TRACK, item.begin, item.end, item.bytes, needs, waits)
             )
         else:  # the value is there already, under another name
-            made.update({(item.call, cell): at for cell in made_by(item.operation) for at in needs})
+            made.update({(item.call, cell): at for cell in item.operation.makes for at in needs})
             continue
         for point in sorted(ends, key=lambda point: ends[point] or 0.0):
             line, value = point
@@ -88,7 +88,7 @@ def assembled(issued: list[Issued], watchers: dict[Timeline, Watcher], names: Na
                 )
             )  # fmt: skip
             waits = [at[point]]
-        for cell, point_or_none in zip(made_by(item.operation), item.ready, strict=True):
+        for cell, point_or_none in zip(item.operation.makes, item.ready, strict=True):
             known = at.get(point_or_none) if point_or_none is not None else None
             made[item.call, cell] = len(found) - 1 if known is None else known
     return bounded(found)
@@ -100,15 +100,15 @@ def _add_queued(
     """Work that is on no timeline: of simulated devices, and of those of plug-ins."""
     common = (names.of(item.operation), item.call)
     found.append(Piece("queue", *common, HOST_TRACK, item.begin, item.end, None, [], []))
-    needs = [made[item.call, c] for c in read(item.operation) if (item.call, c) in made]
+    needs = [made[item.call, c] for c in item.operation.reads if (item.call, c) in made]
     for queued in item.queued:
         ran = queued.ran
         assert ran is not None
-        leaving = queued.cell in made_by(item.operation) and queued.kind != kind_of(item.operation)
+        leaving = queued.cell in item.operation.makes and queued.kind != kind_of(item.operation)
         if leaving:
             needs = [made[item.call, queued.cell]]
         else:
-            made.update({(item.call, cell): len(found) for cell in made_by(item.operation)})
+            made.update({(item.call, cell): len(found) for cell in item.operation.makes})
         name = names.value(item.operation, queued.cell) if leaving else common[0]
         found.append(
             Piece(

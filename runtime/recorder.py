@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from lemurc.runtime.clocks import Waiter, Watcher
-from lemurc.runtime.operation_facts import Names, made_by, read, size_of
+from lemurc.runtime.operation_facts import Names, size_of
 from lemurc.runtime.operations import Call, Feed, Issuer, Operation, Queued
 from lemurc.runtime.plugin_operations import InvokePlugin
 from lemurc.runtime.program import Program
@@ -65,7 +65,7 @@ class Recorder:
         number = self._number(call)
         before = {line: line.value for line in call.work.timelines()}
         self._watch(before)
-        waits = tuple(call.ready[cell] for cell in read(operation))
+        waits = tuple(call.ready[cell] for cell in operation.reads)
         begin = time.perf_counter()
         call.issue(operation)
         end = time.perf_counter()
@@ -76,7 +76,7 @@ class Recorder:
             for line, known in after.items()
             for value in range(known + 1, line.value + 1)
         )
-        ready = tuple(call.ready[cell] for cell in made_by(operation))
+        ready = tuple(call.ready[cell] for cell in operation.makes)
         size = size_of(operation, call)
         with self._lock:
             queued = self._submitted(operation, call, begin)
@@ -99,7 +99,7 @@ class Recorder:
         begin = time.perf_counter()
         call.issue(operation)
         end = time.perf_counter()
-        ready = (None,) * len(made_by(operation))
+        ready = (None,) * len(operation.makes)
         size = size_of(operation, call) if isinstance(operation, Feed) else None
         queued = tuple(issuer.queued())
         with self._lock:

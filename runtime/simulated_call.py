@@ -11,7 +11,8 @@ on devices whose work is done when it is issued.
 import functools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from lemurc.runtime import transport
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from lemurc.runtime.program import Program
 
 Work = Callable[[], None]
-Cells = Sequence[int]
 
 
 class SimulatedCall:
@@ -47,6 +47,8 @@ class SimulatedCall:
         self._devices = program.devices
         self._made_by: dict[int, Job] = {}
         self._latest: dict[Worker, Job] = {}
+        self._outliving = program.outliving
+        self._reads_left = Counter(cell for op in program.operations for cell in op.reads)
         self._queued: list[Queued] = []
         self._copies = threading.Lock()
         """What is not a stage shares timelines of the call, and all share what it counts."""
@@ -60,35 +62,31 @@ class SimulatedCall:
             work = functools.partial(operation.issue, call)
             worker = self._simulation.host_worker
             queued = Queued("stage", worker.name, next(iter(operation.outputs), -1))
-            self._add(call, worker, work, operation.inputs, operation.outputs, queued)
+            self._add(call, worker, work, operation, queued)
         elif isinstance(operation, Duplicate):
             work = functools.partial(self._alone, operation, call)
-            read, made = (operation.source,), (operation.cell,)
-            self._on_device(call, operation.device, work, "a copy", read, made)
+            self._on_device(call, operation, work, "a copy")
         else:
             assert isinstance(operation, Invoke)
             work = functools.partial(operation.issue, call)
-            name, outputs = f"stage {operation.executor.name}", operation.outputs
-            self._on_device(call, operation.device, work, name, operation.inputs, outputs)
-            for cell in self._leaving.intersection(outputs):
+            self._on_device(call, operation, work, f"stage {operation.executor.name}")
+            for cell in self._leaving.intersection(operation.outputs):
                 self._leave(call, cell, self._devices[operation.device].name)
 
     def queued(self) -> list[Queued]:
         queued, self._queued = self._queued, []
         return queued
 
-    def _on_device(
-        self, call: Call, device: int, work: Work, name: str, read: Cells, made: Cells
-    ) -> None:
-        machine = self._simulation.machine(self._devices[device].name)
+    def _on_device(self, call: Call, operation: Invoke | Duplicate, work: Work, name: str) -> None:
+        machine = self._simulation.machine(self._devices[operation.device].name)
 
         def run() -> None:
-            shapes = tuple(tuple(call.views[cell].shape) for cell in read)
+            shapes = tuple(tuple(call.views[cell].shape) for cell in operation.reads)
             machine.compute((name, shapes), work)
 
-        kind = "copy" if name == "a copy" else "stage"
-        queued = Queued(kind, machine.worker.name, next(iter(made), -1))
-        self._add(call, machine.worker, run, read, made, queued)
+        kind = "copy" if isinstance(operation, Duplicate) else "stage"
+        queued = Queued(kind, machine.worker.name, next(iter(operation.makes), -1))
+        self._add(call, machine.worker, run, operation, queued)
 
     def _bring(self, operation: Feed | Recall, call: Call) -> None:
         """Copied at once, as on real devices; the way there takes the time of the link."""
@@ -100,7 +98,7 @@ class SimulatedCall:
             work = functools.partial(time.sleep, seconds)
             link = self._simulation.link(origin, target)
             queued = Queued("transfer", f"{origin} -> {target}", operation.cell, size)
-            self._add(call, link, work, (), (operation.cell,), queued)
+            self._add(call, link, work, operation, queued)
 
     def _origin(self, operation: Feed | Recall, call: Call) -> str:
         """What has the value now: the target itself, another device, or the host."""
@@ -128,7 +126,7 @@ class SimulatedCall:
             end = begin + simulation.transfer_seconds(origin, target, size)
             time.sleep(max(0.0, end - time.perf_counter()))
 
-        self._add(call, link, work, (operation.source,), (operation.cell,), queued)
+        self._add(call, link, work, operation, queued)
 
     def _leave(self, call: Call, cell: int, device: str) -> None:
         """The way of a result to the host."""
@@ -151,25 +149,27 @@ class SimulatedCall:
             operation.issue(call)
 
     def _add(
-        self,
-        call: Call,
-        worker: Worker,
-        work: Work,
-        read: Cells,
-        made: Cells,
-        queued: Queued,
+        self, call: Call, worker: Worker, work: Work, operation: Operation, queued: Queued
     ) -> None:
-        """Queue `work` after what it reads, and after what the call has queued there before."""
+        """Queue `work` after what `operation` reads, and after what the call has queued there
+        before."""
 
         def run() -> None:
             work()
-            with self._copies:
-                call.release(read)
+            self._release(call, operation.reads)
 
-        before = [self._made_by[cell] for cell in read if cell in self._made_by]
+        before = [self._made_by[cell] for cell in operation.reads if cell in self._made_by]
         before += [self._latest[worker]] if worker in self._latest else []
         job = self._latest[worker] = Job(worker, run, before)
-        for cell in made:
+        for cell in operation.makes:
             self._made_by[cell] = call.pending[cell] = job
         queued.ran = job
         self._queued.append(queued)
+
+    def _release(self, call: Call, cells: Iterable[int]) -> None:
+        """Let go of the memory of what has now been read for the last time."""
+        with self._copies:
+            self._reads_left.subtract(cells)
+            for cell in cells:
+                if not self._reads_left[cell] and cell not in self._outliving:
+                    call.views[cell] = None
