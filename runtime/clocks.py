@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 
 from lemurc.errors import LemurcError
+from lemurc.runtime.call import Pending
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.iree_errors import translated
-from lemurc.runtime.operations import Pending
 from lemurc.runtime.timeline import Timeline
 
 _SLICE_NS = 20_000_000

@@ -1,6 +1,7 @@
 """IREE's exceptions in lemurc's words; the original stays as `__cause__`."""
 
 import re
+from collections.abc import Callable
 from types import TracebackType
 
 from lemurc.errors import ArtifactError, DeviceError, InternalError, LemurcError
@@ -13,15 +14,20 @@ FAILURES = ("out-of-memory", "device-lost", "device-failed")
 _LOST = ("ABORTED", "UNAVAILABLE", "DATA_LOSS")
 
 
-class translated:
-    """Raise IREE's errors inside the block as LemurcError: "cannot <doing> on <device>".
+Translate = Callable[[BaseException, str, str], LemurcError | None]
+"""What an error means that came from doing something on a device; None: not its business."""
+
+
+class translating:
+    """Raise errors inside the block as what `translate` says of them.
 
     A class, since this is on the path of every call and a generator costs four times as much.
     """
 
-    __slots__ = ("_device", "_doing")
+    __slots__ = ("_device", "_doing", "_translate")
 
-    def __init__(self, doing: str, device: str) -> None:
+    def __init__(self, translate: Translate, doing: str, device: str) -> None:
+        self._translate = translate
         self._doing = doing
         self._device = device
 
@@ -34,8 +40,18 @@ class translated:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, _FROM_IREE):
-            raise translate(error, self._doing, self._device) from error
+        meaning = None if error is None else self._translate(error, self._doing, self._device)
+        if meaning is not None:
+            raise meaning from error
+
+
+def translated(doing: str, device: str) -> translating:
+    """Raise IREE's errors inside the block as LemurcError: "cannot <doing> on <device>"."""
+    return translating(_of_iree, doing, device)
+
+
+def _of_iree(error: BaseException, doing: str, device: str) -> LemurcError | None:
+    return translate(error, doing, device) if isinstance(error, _FROM_IREE) else None
 
 
 def translate(error: BaseException, doing: str, device: str) -> LemurcError:
@@ -44,10 +60,7 @@ def translate(error: BaseException, doing: str, device: str) -> LemurcError:
     code = status.group(1) if status else ""
     message = f"cannot {doing} on {device}: {text}"
     if code == "RESOURCE_EXHAUSTED" or isinstance(error, MemoryError):
-        return DeviceError(
-            message, code="out-of-memory", where=device,
-            hint="free memory on the device, use smaller inputs, or leave it out with devices=",
-        )  # fmt: skip
+        return out_of_memory(message, device)
     if "empty buffer range" in text:
         return DeviceError(
             f"{device} cannot compute on tensors without elements", code="empty-tensor",
@@ -64,6 +77,15 @@ def translate(error: BaseException, doing: str, device: str) -> LemurcError:
             hint="compile the model again for this device and this version of IREE",
         )  # fmt: skip
     return InternalError(message, where=device, hint="please report this with the message above")
+
+
+def out_of_memory(message: str, device: str) -> DeviceError:
+    return DeviceError(
+        message,
+        code="out-of-memory",
+        where=device,
+        hint="free memory on the device, use smaller inputs, or leave it out with devices=",
+    )
 
 
 def missing_library(error: BaseException) -> str:

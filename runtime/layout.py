@@ -8,20 +8,12 @@ import numpy as np
 from lemurc.errors import InternalError
 from lemurc.manifest import Function, Manifest, Stage, Step
 from lemurc.runtime.artifact import Artifact
+from lemurc.runtime.call import Operation
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.element_types import element_type
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.host_operators import HostExecutor
-from lemurc.runtime.operations import (
-    Duplicate,
-    Feed,
-    Fetch,
-    Invoke,
-    InvokeHost,
-    Move,
-    Operation,
-    Recall,
-)
+from lemurc.runtime.operations import Duplicate, Feed, Fetch, Invoke, InvokeHost, Move, Recall
 from lemurc.runtime.plugin_executor import PluginExecutor
 from lemurc.runtime.plugin_operations import FeedPlugin, InvokePlugin, MovePlugin, RecallPlugin
 from lemurc.runtime.program import Program

@@ -7,15 +7,8 @@ from typing import Any
 import numpy as np
 from iree.runtime import HalBufferView
 
-from lemurc.runtime.operations import (
-    Call,
-    Duplicate,
-    Feed,
-    Invoke,
-    InvokeHost,
-    Operation,
-    Recall,
-)
+from lemurc.runtime.call import Call, Operation
+from lemurc.runtime.operations import Duplicate, Feed, Invoke, InvokeHost, Recall
 from lemurc.runtime.plugin_operations import FeedPlugin, InvokePlugin, RecallPlugin
 from lemurc.runtime.program import Program
 

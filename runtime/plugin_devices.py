@@ -6,12 +6,12 @@ See runtime/interface.py for what such a device is.
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from lemurc.errors import ArtifactError, DeviceError, LemurcError
 from lemurc.plugins import DEVICES, installed
 from lemurc.runtime.interface import Device
+from lemurc.runtime.iree_errors import out_of_memory, translating
 
 _lock = threading.Lock()
 _drivers: dict[str, Any] = {}
@@ -77,29 +77,15 @@ def package_of(kind: str) -> str:
     return plugin.package if plugin is not None else ""
 
 
-class guarded:
-    """Raise exceptions of a plug-in inside the block as DeviceErrors that name its package.
+def guarded(doing: str, device: str) -> translating:
+    """Raise exceptions of a plug-in inside the block as DeviceErrors that name its package."""
+    return translating(_of_plugin, doing, device)
 
-    A class for the same reason as `iree_errors.translated`.
-    """
 
-    __slots__ = ("_device", "_doing")
-
-    def __init__(self, doing: str, device: str) -> None:
-        self._doing = doing
-        self._device = device
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, Exception) and not isinstance(error, LemurcError):
-            raise _translate(error, self._doing, self._device) from error
+def _of_plugin(error: BaseException, doing: str, device: str) -> LemurcError | None:
+    if isinstance(error, Exception) and not isinstance(error, LemurcError):
+        return _translate(error, doing, device)
+    return None
 
 
 def refused_code(error: Exception, stage: str, device: str) -> LemurcError:
@@ -119,12 +105,7 @@ def _translate(error: Exception, doing: str, device: str) -> DeviceError:
     package = package_of(device.partition(":")[0])
     said = f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": ")
     if isinstance(error, MemoryError):
-        return DeviceError(
-            f"cannot {doing} on {device}: {said}",
-            code="out-of-memory",
-            where=device,
-            hint="free memory on the device, use smaller inputs, or leave it out with devices=",
-        )
+        return out_of_memory(f"cannot {doing} on {device}: {said}", device)
     return DeviceError(
         f"cannot {doing} on {device}, a device of {package}: {said}",
         code="device-failed",

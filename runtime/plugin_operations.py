@@ -18,9 +18,10 @@ from iree.runtime import HalElementType
 
 from lemurc.runtime import transport
 from lemurc.runtime.boundary import DeviceTensor
+from lemurc.runtime.call import Call
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.element_types import element_type
-from lemurc.runtime.operations import Call, put
+from lemurc.runtime.operations import put
 from lemurc.runtime.plugin_executor import PluginExecutor, upload
 
 

@@ -20,12 +20,13 @@ from lemurc.errors import ArtifactError, LemurcError
 from lemurc.manifest import TensorSpec
 from lemurc.runtime import transport
 from lemurc.runtime.artifact import Artifact
+from lemurc.runtime.call import Call, Workspace
 from lemurc.runtime.device_memory import memory_of
 from lemurc.runtime.devices import Inventory, OpenDevice, open_device, turns
 from lemurc.runtime.element_types import element_type
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.machine import ThreadTimes
-from lemurc.runtime.operations import Call, Move, Workspace
+from lemurc.runtime.operations import Move
 from lemurc.runtime.placement import modules_for
 from lemurc.runtime.stages import load_stage
 from lemurc.runtime.timeline import Timeline

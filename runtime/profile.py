@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lemurc.manifest import Step
+from lemurc.runtime.call import Call, Operation
 from lemurc.runtime.machine import ThreadTimes
-from lemurc.runtime.operations import Call, Invoke, InvokeHost, Operation
+from lemurc.runtime.operations import Invoke, InvokeHost
 from lemurc.runtime.plugin_operations import InvokePlugin
 from lemurc.runtime.session import Session
 

@@ -12,9 +12,10 @@ from lemurc.errors import InputError, InternalError
 from lemurc.manifest import Function
 from lemurc.runtime import transport
 from lemurc.runtime.boundary import DeviceTensor
+from lemurc.runtime.call import Call, Operation, Workspace
 from lemurc.runtime.devices import OpenDevice, turns
 from lemurc.runtime.iree_errors import translated
-from lemurc.runtime.operations import Call, Fetch, Operation, Workspace
+from lemurc.runtime.operations import Fetch
 from lemurc.runtime.simulated_call import SimulatedCall
 from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.state import Resident, State

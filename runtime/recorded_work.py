@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from lemurc.runtime.call import Operation, Queued
 from lemurc.runtime.clocks import Watcher
 from lemurc.runtime.operation_facts import Names, kind_of
-from lemurc.runtime.operations import Feed, InvokeHost, Operation, Queued
+from lemurc.runtime.operations import Feed, InvokeHost
 from lemurc.runtime.plugin_operations import FeedPlugin, MovePlugin
 from lemurc.runtime.timeline import Point, Timeline
 

@@ -14,9 +14,10 @@ import weakref
 from collections.abc import Iterable
 from types import TracebackType
 
+from lemurc.runtime.call import Call, Issuer, Operation, Queued
 from lemurc.runtime.clocks import Waiter, Watcher
 from lemurc.runtime.operation_facts import Names, size_of
-from lemurc.runtime.operations import Call, Feed, Issuer, Operation, Queued
+from lemurc.runtime.operations import Feed
 from lemurc.runtime.plugin_operations import InvokePlugin
 from lemurc.runtime.program import Program
 from lemurc.runtime.recorded_work import Issued, Work, assembled

@@ -17,17 +17,8 @@ from typing import TYPE_CHECKING
 
 from lemurc.runtime import transport
 from lemurc.runtime.boundary import DeviceTensor
-from lemurc.runtime.operations import (
-    Call,
-    Duplicate,
-    Feed,
-    Invoke,
-    InvokeHost,
-    Move,
-    Operation,
-    Queued,
-    Recall,
-)
+from lemurc.runtime.call import Call, Operation, Queued
+from lemurc.runtime.operations import Duplicate, Feed, Invoke, InvokeHost, Move, Recall
 from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.work_queue import Job, Worker
 

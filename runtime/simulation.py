@@ -21,6 +21,7 @@ from lemurc.errors import DeviceError
 from lemurc.manifest import HOST, Manifest, Plan, Stage
 from lemurc.runtime.devices import HOST_TARGETS, OpenDevice, own_device
 from lemurc.runtime.executor import StageExecutor
+from lemurc.runtime.iree_errors import out_of_memory
 from lemurc.runtime.machine import available_cores
 from lemurc.runtime.placement import Choice, modules_for
 from lemurc.runtime.work_queue import Worker
@@ -199,12 +200,10 @@ class Machine:
 
     def _refuse_more_than_limit(self, live: int, doing: str) -> None:
         if self._limit is not None and self._weights + live > self._limit:
-            raise DeviceError(
+            raise out_of_memory(
                 f"cannot {doing} on {self.device.name}, simulated: {self._weights} bytes of "
                 f"weights and {live} live bytes are more than its {self._limit}",
-                code="out-of-memory",
-                where=self.device.name,
-                hint="free memory on the device, use smaller inputs, or leave it out with devices=",
+                self.device.name,
             )
 
 

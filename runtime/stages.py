@@ -1,10 +1,11 @@
 """Loading the stages of a plan on its devices."""
 
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
-from lemurc.errors import ArtifactError, DeviceError
-from lemurc.manifest import HOST, Manifest, Plan, Stage
+from lemurc.errors import DeviceError, LemurcError
+from lemurc.manifest import HOST, Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.executor import StageExecutor
@@ -12,6 +13,8 @@ from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.layout import Executors
 from lemurc.runtime.placement import modules_for
 from lemurc.runtime.plugin_executor import PluginExecutor, Uploaded
+
+T = TypeVar("T")
 
 TINY_OPS = 200_000
 TINY_BYTES = 1 << 20
@@ -31,20 +34,13 @@ def load_stages(artifact: Artifact, plan: Plan, devices: Mapping[str, OpenDevice
             if stage.host is not None:
                 executors[key] = HostExecutor(artifact, step.stage, stage)
             elif (device := devices[step.device]).plugin is not None:
-                executors[key] = _load_plugin_stage(artifact, step.stage, stage, device, uploaded)
+                load = partial(
+                    PluginExecutor, artifact, step.stage, stage, device=device, uploaded=uploaded
+                )
+                executors[key] = _first(modules_for(stage, device.target), load)
             else:
                 executors[key] = load_stage(artifact, step.stage, stage, device)
     return executors
-
-
-def _load_plugin_stage(
-    artifact: Artifact, name: str, stage: Stage, device: OpenDevice, uploaded: Uploaded
-) -> PluginExecutor:
-    *others, last = modules_for(stage, device.target)
-    for module in others:
-        with contextlib.suppress(ArtifactError):  # made for another chip of this kind
-            return PluginExecutor(artifact, name, stage, module, device, uploaded)
-    return PluginExecutor(artifact, name, stage, last, device, uploaded)
 
 
 def load_stage(artifact: Artifact, name: str, stage: Stage, device: OpenDevice) -> StageExecutor:
@@ -52,15 +48,19 @@ def load_stage(artifact: Artifact, name: str, stage: Stage, device: OpenDevice) 
 
     DeviceError at once where it is the device that fails.
     """
-    candidates = modules_for(stage, device.target)
-    for module in candidates[:-1]:
+    load = partial(StageExecutor, artifact, name, stage, device=device)
+    return _first(modules_for(stage, device.target), load)
+
+
+def _first(modules: Sequence[ModuleFile], load: Callable[[ModuleFile], T]) -> T:
+    for module in modules[:-1]:
         try:
-            return StageExecutor(artifact, name, stage, module, device)
+            return load(module)
         except DeviceError:
             raise
-        except Exception:
+        except LemurcError:
             continue  # made for another chip of this kind
-    return StageExecutor(artifact, name, stage, candidates[-1], device)
+    return load(modules[-1])
 
 
 def is_tiny(manifest: Manifest, plan: Plan) -> bool:
