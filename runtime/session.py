@@ -11,7 +11,6 @@ import contextlib
 import copy
 import os
 import threading
-import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -20,21 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lemurc.errors import DeviceError, UsageError
-from lemurc.manifest import HOST, RANDOM_STATE, Plan
-from lemurc.pytree import unflatten
+from lemurc.errors import UsageError
+from lemurc.manifest import RANDOM_STATE, Plan
+from lemurc.runtime.arguments import Arguments
 from lemurc.runtime.artifact import Artifact
-from lemurc.runtime.boundary import to_arrays, to_torch
-from lemurc.runtime.devices import OpenDevice, open_device
-from lemurc.runtime.input_updates import write_back
-from lemurc.runtime.iree_errors import FAILURES
-from lemurc.runtime.layout import compile_program
-from lemurc.runtime.placement import Choice, LemurcWarning, Placement, choose
-from lemurc.runtime.program import Issue, Program, issue_plainly
+from lemurc.runtime.deployment import Deployment
+from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.placement import Placement
+from lemurc.runtime.program import Issue, issue_plainly
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
-from lemurc.runtime.simulation import Simulation
-from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
 from lemurc.runtime.stream import Begun, as_arguments, automatic_depth, checked_depth, in_order
 from lemurc.system_file import SimulatedDevice, SystemDescription, read_system
@@ -101,10 +95,6 @@ class Session:
     ) -> None:
         self.artifact = artifact
         self.manifest = artifact.manifest
-        self._wanted = [devices] if isinstance(devices, str) else devices
-        self._strict = strict
-        self._simulate = simulate
-        self._failed: frozenset[str] = frozenset()
         self._signatures = {
             name: Signature(name, function) for name, function in self.manifest.functions.items()
         }
@@ -112,10 +102,11 @@ class Session:
         self._state = State(artifact) if self.manifest.state else None
         self._serial = threading.RLock()
         self._pool: ThreadPoolExecutor | None = None
-        self._issue = issue_plainly
+        self._issue: Issue = issue_plainly
         self._closed = False
         self._process = os.getpid()
-        self._settle()
+        wanted = [devices] if isinstance(devices, str) else devices
+        self._deployment = Deployment(artifact, wanted, strict, simulate)
 
     # Calling
 
@@ -138,45 +129,23 @@ class Session:
         Arguments that the model changes in place are changed in place, after a call that
         went well: the caller's array or tensor, whatever its strides.
         """
-        signature = self._signature(function)
         _check_outputs(outputs)
-        leaves = signature.bind(args, kwargs)
-        arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
-        signature.check(arrays)
+        arguments = Arguments(self._signature(function), args, kwargs)
         on_device = outputs == "device"
-        if signature.updated:
-            signature.check_writable(leaves, arrays)
-        if self._state is None:
-            results, updates = self._run(function, arrays, on_device)
-        else:
-            with self._serial:
-                results, updates = self._run(function, arrays, on_device)
-        if updates:
-            write_back(leaves, updates)
-        if torch_device is not None and not on_device:
-            results = [to_torch(result, torch_device) for result in results]
-        return unflatten(signature.function.out_tree, results)
+        results, updates = self._run(function, arguments.arrays, on_device)
+        return arguments.answer(results, updates, on_device)
 
     def run_async(self, *args: Any, function: str = "main", **kwargs: Any) -> "Future[Any]":
         """Queue a call; inputs are copied, so the caller may reuse them at once.
 
         Those that the model changes in place are changed when the result is there.
         """
-        signature = self._signature(function)
-        leaves = signature.bind(args, kwargs)
-        arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
-        signature.check(arrays)
-        if signature.updated:
-            signature.check_writable(leaves, arrays)
-        own = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
+        arguments = Arguments(self._signature(function), args, kwargs)
+        own = arguments.copied()
 
         def run() -> Any:
-            with self._serial if self._state is not None else _nothing:
-                results, updates = self._run(function, own, False)
-            write_back(leaves, updates)
-            if torch_device is not None:
-                results = [to_torch(result, torch_device) for result in results]
-            return unflatten(signature.function.out_tree, results)
+            results, updates = self._run(function, own, False)
+            return arguments.answer(results, updates, False)
 
         if self._pool is None:
             with self._serial:
@@ -204,6 +173,7 @@ class Session:
         """
         in_flight = self.stream_depth(function, depth)
         _check_outputs(outputs)
+        on_device = outputs == "device"
 
         def one(request: Any) -> Begun:
             args, kwargs = as_arguments(request)
@@ -211,7 +181,14 @@ class Session:
 
         def several(request: Any) -> Begun:
             args, kwargs = as_arguments(request)
-            return self._begin(function, args, kwargs, outputs == "device")
+            arguments = Arguments(self._signature(function), args, kwargs)
+            begun = self._deployment.begin(function, arguments.copied(), on_device, self._issue)
+
+            def result() -> Any:
+                results = self._deployment.finish(function, begun, on_device, self._issue)
+                return arguments.answer(results, {}, on_device)
+
+            return Begun(result, begun[0].wait)
 
         return in_order(requests, one if in_flight == 1 else several, in_flight)
 
@@ -219,63 +196,22 @@ class Session:
         """How many calls of `function` a stream of that depth has in flight."""
         signature = self._signature(function)
         wanted = checked_depth(depth)
-        vulkan = any(device.target == "vulkan" for device in self._devices.values())
+        vulkan = any(device.target == "vulkan" for device in self.open_devices)
         if self._state is not None or signature.updated or vulkan:
             return 1
         return wanted or automatic_depth(self.plan, function)
 
-    def _begin(
-        self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], on_device: bool
-    ) -> Begun:
-        """Queue a call of a model without state."""
-        signature = self._signature(function)
-        leaves = signature.bind(args, kwargs)
-        arrays, torch_device = to_arrays(leaves, signature.function.inputs, signature.dtypes)
-        signature.check(arrays)
-        own = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
-        while True:
-            programs = self._programs
-            program = programs[function]
-            try:
-                call = program.begin(own, None, on_device, self._issue)
-                break
-            except DeviceError as error:
-                if error.code not in FAILURES:
-                    raise
-                self._abandon(programs, error)
-
-        def result() -> Any:
-            try:
-                call.wait()
-                results, _ = program.finish(call, on_device)
-            except DeviceError as error:
-                if error.code not in FAILURES:
-                    raise
-                self._abandon(programs, error)
-                results, _ = self._run(function, own, on_device)
-            if torch_device is not None and not on_device:
-                results = [to_torch(result, torch_device) for result in results]
-            return unflatten(signature.function.out_tree, results)
-
-        return Begun(result, call.wait)
-
     def _run(
         self, function: str, arrays: list[Any], on_device: bool
     ) -> tuple[list[Any], dict[int, Any]]:
-        while True:
-            programs = self._programs
-            try:
-                return programs[function].run(arrays, self._state, on_device, self._issue)
-            except DeviceError as error:
-                if error.code not in FAILURES:
-                    raise
-                self._abandon(programs, error)
+        with self._serial if self._state is not None else _nothing:
+            return self._deployment.run(function, arrays, self._state, on_device, self._issue)
 
     def measured(self, function: str, arrays: list[Any], issue: Issue) -> None:
         """One call that `issue` issues the operations of; see runtime/profile.py."""
         self._check_open()
         with self._serial:
-            self._programs[function].run(arrays, self._state, False, issue)
+            self._deployment.programs[function].run(arrays, self._state, False, issue)
 
     @contextlib.contextmanager
     def recorded(self) -> "Iterator[Recorder]":
@@ -284,7 +220,7 @@ class Session:
         from lemurc.runtime.recorder import Recorder
 
         self._check_open()
-        with Recorder(self._programs.values()) as recorder:
+        with Recorder(self._deployment.programs.values()) as recorder:
             self._issue = recorder.issue
             try:
                 yield recorder
@@ -338,6 +274,7 @@ class Session:
             twin.__dict__.update(self.__dict__)
             # Closing one session must leave the other its weights.
             twin.artifact = copy.copy(self.artifact)
+            twin._deployment = self._deployment.copy(twin.artifact)
             twin._state = self._state.copy(twin.artifact) if self._state is not None else None
         twin._entries = {name: EntryPoint(twin, name) for name in self.manifest.functions}
         twin._serial = threading.RLock()
@@ -352,29 +289,31 @@ class Session:
 
     @property
     def plan(self) -> Plan:
-        return self._choice.plan
+        return self._deployment.choice.plan
 
     @property
     def devices(self) -> tuple[str, ...]:
-        return tuple(device.name for device in self._devices.values())
+        return tuple(device.name for device in self.open_devices)
 
     @property
     def open_devices(self) -> tuple[OpenDevice, ...]:
         """The devices of the plan, in its order."""
-        return tuple(self._devices.values())
+        return tuple(self._deployment.devices.values())
 
     @property
     def placement(self) -> dict[str, Placement]:
         """What runs where, for each function."""
+        here = self._deployment
         return {
-            name: placement_of(self.manifest, self._choice, name, self._devices, self._executors)
+            name: placement_of(self.manifest, here.choice, name, here.devices, here.executors)
             for name in self.manifest.functions
         }
 
     @property
     def simulated(self) -> tuple[SimulatedDevice, ...]:
         """The devices that are simulated, with the memory they needed so far; mostly none."""
-        return self._simulation.report() if self._simulation is not None else ()
+        simulation = self._deployment.simulation
+        return simulation.report() if simulation is not None else ()
 
     def placement_line(self, function: str | None = None) -> str:
         """One line of `placement`: `cuda:0 391/412 ops, 96% of predicted time; ...`.
@@ -383,77 +322,8 @@ class Session:
         """
         name = function or ("main" if "main" in self.manifest.functions else self.functions[0])
         line = self.placement[name].line()
-        return line if self._simulation is None else f"{line}; {self._simulation.line()}"
-
-    # Loading
-
-    def _settle(self) -> None:
-        """Load the best plan that works here, passing over devices that fail."""
-        while True:
-            self._simulation = Simulation(self._simulate) if self._simulate is not None else None
-            self._choice = (
-                choose(self.manifest, self._wanted, self._failed)
-                if self._simulation is None
-                else self._simulation.choose(self.manifest, self._wanted, self._failed)
-            )
-            self._tell(self._choice)
-            opened: OpenDevice | None = None
-            try:
-                self._devices = {}
-                for device in self._choice.plan.devices:
-                    opened = self._open(self._choice.bound[device.name])
-                    self._devices[device.name] = opened
-                self._executors = load_stages(self.artifact, self._choice.plan, self._devices)
-                if self._simulation is not None:
-                    self._simulation.loaded(self._executors.values())
-                break
-            except DeviceError as error:
-                name = error.where if error.where in self._choice.bound.values() else ""
-                if self._strict or not name:
-                    raise
-                self._failed |= {name}
-                self._warn(error.message)
-        self._programs: dict[str, Program] = {
-            name: compile_program(
-                self.artifact, function, self._choice.plan.steps[name], self._devices,
-                self._executors, self._simulation,
-            )
-            for name, function in self.manifest.functions.items()
-        }  # fmt: skip
-
-    def _open(self, name: str) -> OpenDevice:
-        if self._simulation is not None:
-            return self._simulation.open(name)
-        return open_device(name, synchronous=is_tiny(self.manifest, self._choice.plan))
-
-    def _abandon(self, programs: dict[str, Program], error: DeviceError) -> None:
-        """Go on without the device that failed in a call, or raise `error`."""
-        with self._serial:
-            if self._programs is not programs:
-                return  # another thread has done it
-            names = [name for name in error.where.split(", ") if name in self.devices]
-            if self._strict or len(names) != 1:
-                raise error
-            self._failed |= {names[0]}
-            self._warn(error.message)
-            self._settle()
-
-    def _tell(self, choice: Choice) -> None:
-        if not choice.passed_over or self._failed or self._wanted is not None:
-            return
-        reason = "; ".join(choice.passed_over)
-        if self._strict:
-            raise DeviceError(
-                f"the preferred plan cannot run: {reason}",
-                code="plan-not-available",
-                where=str(self.artifact.path),
-                hint="make the device available, or load without strict",
-            )
-        used = ", ".join(name for name in choice.bound.values() if name != HOST)
-        self._warn(f"{reason}; running on {used} instead")
-
-    def _warn(self, message: str) -> None:
-        warnings.warn(message, LemurcWarning, stacklevel=6)
+        simulation = self._deployment.simulation
+        return line if simulation is None else f"{line}; {simulation.line()}"
 
     # Ending
 
@@ -463,7 +333,8 @@ class Session:
             self._closed = True
             if self._pool is not None:
                 self._pool.shutdown(wait=True)
-            self._programs, self._executors, self._state = {}, {}, None
+            self._deployment.close()
+            self._state = None
             self.artifact.close()
 
     def __enter__(self) -> "Session":

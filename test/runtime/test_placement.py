@@ -241,8 +241,9 @@ def test_a_device_lost_in_a_call(two_plans, monkeypatch):
             return original(self, arrays, state, on_device)
 
         monkeypatch.setattr(program.Program, "run", run)
-        with pytest.warns(LemurcWarning, match="it is lost"):
+        with pytest.warns(LemurcWarning, match="it is lost") as caught:
             y = loaded(X)
+        assert caught[0].filename == __file__, "the line that called is named"
         np.testing.assert_array_equal(y, 2 * X)
         assert loaded.devices == ("cpu:0",)
         np.testing.assert_array_equal(loaded(X), 3 * X)
@@ -268,8 +269,9 @@ def test_a_device_that_cannot_load_its_stages(two_plans, monkeypatch):
         return original(artifact, name, stage, module, device)
 
     monkeypatch.setattr(stages, "StageExecutor", load)
-    with pytest.warns(LemurcWarning, match="no memory"):
+    with pytest.warns(LemurcWarning, match="no memory") as caught:
         loaded = lemurc.load(two_plans)
+    assert caught[0].filename == __file__, "the line that loaded is named"
     np.testing.assert_array_equal(loaded(X), X)
     with pytest.raises(DeviceError, match="no memory"):
         lemurc.load(two_plans, strict=True)
@@ -333,7 +335,7 @@ def test_tiny_graphs_run_in_the_calling_thread(lab, stage):
     add = stage(("input:0",), ("v0",), ADD, ("w",))
     path = lab.write("tiny", {"s": add}, [{"s": "cpu:0"}], ["v0"], weights=weights, edit=edit)
     with lemurc.load(path) as loaded:
-        assert "sync" in repr(loaded._devices["cpu:0"].hal)
+        assert "sync" in repr(loaded.open_devices[0].hal)
         np.testing.assert_array_equal(loaded(X), X + np.arange(4))
 
 
