@@ -5,7 +5,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lemurc.errors import DeviceError
 from lemurc.manifest import HOST
@@ -16,10 +16,12 @@ from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import Executors, compile_program
 from lemurc.runtime.placement import Choice, LemurcWarning, choose
 from lemurc.runtime.program import Issue, Program
-from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
-from lemurc.system_file import SystemDescription
+
+if TYPE_CHECKING:
+    from lemurc.runtime.simulation import Simulation
+    from lemurc.system_file import SystemDescription
 
 Programs = dict[str, Program]
 
@@ -34,14 +36,14 @@ class Deployment:
     """By the plan's names."""
     executors: Executors
     programs: Programs
-    simulation: Simulation | None
+    simulation: "Simulation | None"
 
     def __init__(
         self,
         artifact: Artifact,
         wanted: Sequence[str] | None,
         strict: bool,
-        simulate: SystemDescription | None,
+        simulate: "SystemDescription | None",
     ) -> None:
         self._artifact = artifact
         self._wanted = wanted
@@ -102,7 +104,7 @@ class Deployment:
         """Load the best plan that works, passing over devices that fail."""
         manifest = self._artifact.manifest
         while True:
-            self.simulation = None if self._simulate is None else Simulation(self._simulate)
+            self.simulation = _simulated(self._simulate)
             chooser = choose if self.simulation is None else self.simulation.choose
             self.choice = chooser(manifest, self._wanted, self._failed)
             self._tell()
@@ -165,6 +167,14 @@ class Deployment:
             )
         used = ", ".join(name for name in choice.bound.values() if name != HOST)
         _warn(f"{reason}; running on {used} instead")
+
+
+def _simulated(system: "SystemDescription | None") -> "Simulation | None":
+    if system is None:
+        return None
+    from lemurc.runtime.simulation import Simulation
+
+    return Simulation(system)
 
 
 def _warn(message: str) -> None:

@@ -7,9 +7,9 @@ own, as many as a plan has. IREE has one pool of CPU worker threads per process,
 import ctypes
 import os
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 from typing import Any
 
 from lemurc.errors import DeviceError, UsageError
@@ -154,20 +154,32 @@ def own_device(name: str) -> Any:
         return _immortal(create_hal_driver("local-sync").create_default_device())
 
 
-@contextmanager
-def turns(devices: Iterable[OpenDevice]) -> Iterator[None]:
+class Turns:
     """What a call is made under: Vulkan devices take one call at a time.
 
     IREE 3.13 loses the device (VK_ERROR_DEVICE_LOST) when two threads have work on it,
     even where they only queue in turns.
     """
-    names = sorted({device.name for device in devices if device.target == "vulkan"})
-    with _lock:
-        locks = [_turns.setdefault(name, threading.Lock()) for name in names]
-    with ExitStack() as held:
-        for lock in locks:  # in the order of names, so that no two calls wait for each other
-            held.enter_context(lock)
-        yield
+
+    __slots__ = ("_locks",)
+
+    def __init__(self, devices: Iterable[OpenDevice]) -> None:
+        names = sorted({device.name for device in devices if device.target == "vulkan"})
+        with _lock:
+            self._locks = [_turns.setdefault(name, threading.Lock()) for name in names]
+
+    def __enter__(self) -> None:
+        for lock in self._locks:  # in the order of names, so that no two calls wait for each other
+            lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for lock in self._locks:
+            lock.release()
 
 
 def set_cpu_threads(count: int) -> None:

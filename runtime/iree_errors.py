@@ -1,7 +1,7 @@
 """IREE's exceptions in lemurc's words; the original stays as `__cause__`."""
 
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from types import TracebackType
 
 from lemurc.errors import ArtifactError, DeviceError, InternalError, LemurcError
@@ -14,22 +14,22 @@ FAILURES = ("out-of-memory", "device-lost", "device-failed")
 _LOST = ("ABORTED", "UNAVAILABLE", "DATA_LOSS")
 
 
-Translate = Callable[[BaseException, str, str], LemurcError | None]
-"""What an error means that came from doing something on a device; None: not its business."""
-
-
-class translating:
-    """Raise errors inside the block as what `translate` says of them.
+class translating(ABC):
+    """Raise errors inside the block as what `meaning` says of them.
 
     A class, since this is on the path of every call and a generator costs four times as much.
     """
 
-    __slots__ = ("_device", "_doing", "_translate")
+    __slots__ = ("_device", "_doing")
 
-    def __init__(self, translate: Translate, doing: str, device: str) -> None:
-        self._translate = translate
+    def __init__(self, doing: str, device: str) -> None:
         self._doing = doing
         self._device = device
+
+    @staticmethod
+    @abstractmethod
+    def meaning(error: BaseException, doing: str, device: str) -> LemurcError | None:
+        """Of an error that came from doing something on a device; None: it is let through."""
 
     def __enter__(self) -> None:
         return None
@@ -40,18 +40,20 @@ class translating:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        meaning = None if error is None else self._translate(error, self._doing, self._device)
-        if meaning is not None:
-            raise meaning from error
+        if error is not None:
+            meaning = self.meaning(error, self._doing, self._device)
+            if meaning is not None:
+                raise meaning from error
 
 
-def translated(doing: str, device: str) -> translating:
+class translated(translating):
     """Raise IREE's errors inside the block as LemurcError: "cannot <doing> on <device>"."""
-    return translating(_of_iree, doing, device)
 
+    __slots__ = ()
 
-def _of_iree(error: BaseException, doing: str, device: str) -> LemurcError | None:
-    return translate(error, doing, device) if isinstance(error, _FROM_IREE) else None
+    @staticmethod
+    def meaning(error: BaseException, doing: str, device: str) -> LemurcError | None:
+        return translate(error, doing, device) if isinstance(error, _FROM_IREE) else None
 
 
 def translate(error: BaseException, doing: str, device: str) -> LemurcError:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from lemurc.runtime.operations import Duplicate, Feed, Fetch, Invoke, InvokeHost
 from lemurc.runtime.plugin_executor import PluginExecutor
 from lemurc.runtime.plugin_operations import FeedPlugin, InvokePlugin, MovePlugin, RecallPlugin
 from lemurc.runtime.program import Program
-from lemurc.runtime.simulation import Simulation
+
+if TYPE_CHECKING:
+    from lemurc.runtime.simulation import Simulation
 
 Executors = dict[tuple[str, str], StageExecutor | HostExecutor | PluginExecutor]
 """By stage and the plan's name of a device."""
@@ -29,7 +32,7 @@ def compile_program(
     steps: Sequence[Step],
     devices: dict[str, OpenDevice],
     executors: Executors,
-    simulation: Simulation | None = None,
+    simulation: "Simulation | None" = None,
 ) -> Program:
     """Lay out the operations of `steps`; `devices` maps the plan's names to open ones, which
     may be those of a `simulation`."""

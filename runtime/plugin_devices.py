@@ -77,15 +77,16 @@ def package_of(kind: str) -> str:
     return plugin.package if plugin is not None else ""
 
 
-def guarded(doing: str, device: str) -> translating:
+class guarded(translating):
     """Raise exceptions of a plug-in inside the block as DeviceErrors that name its package."""
-    return translating(_of_plugin, doing, device)
 
+    __slots__ = ()
 
-def _of_plugin(error: BaseException, doing: str, device: str) -> LemurcError | None:
-    if isinstance(error, Exception) and not isinstance(error, LemurcError):
-        return _translate(error, doing, device)
-    return None
+    @staticmethod
+    def meaning(error: BaseException, doing: str, device: str) -> LemurcError | None:
+        if isinstance(error, Exception) and not isinstance(error, LemurcError):
+            return _translate(error, doing, device)
+        return None
 
 
 def refused_code(error: Exception, stage: str, device: str) -> LemurcError:

@@ -22,7 +22,7 @@ from lemurc.runtime import transport
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.call import Call, Workspace
 from lemurc.runtime.device_memory import memory_of
-from lemurc.runtime.devices import Inventory, OpenDevice, open_device, turns
+from lemurc.runtime.devices import Inventory, OpenDevice, Turns, open_device
 from lemurc.runtime.element_types import element_type
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.machine import ThreadTimes
@@ -73,7 +73,7 @@ def measure_device(
 ) -> DeviceDescription:
     """Every figure of one device."""
     device = open_device(name)
-    with turns([device]):
+    with Turns([device]):
         return _Figures(artifact, device, effort, report).measured()
 
 
@@ -242,7 +242,7 @@ def _transfer_time(src: str, dst: str, size: int, effort: Effort) -> float:
         move.issue(call)
         call.wait()
 
-    with turns([origin, target]):
+    with Turns([origin, target]):
         return _repeated(once, effort.seconds / len(effort.sizes))
 
 

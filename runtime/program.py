@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from lemurc.manifest import Function
 from lemurc.runtime import transport
 from lemurc.runtime.boundary import DeviceTensor
 from lemurc.runtime.call import Call, Operation, Workspace
-from lemurc.runtime.devices import OpenDevice, turns
+from lemurc.runtime.devices import OpenDevice, Turns
 from lemurc.runtime.iree_errors import translated
 from lemurc.runtime.operations import Fetch
-from lemurc.runtime.simulated_call import SimulatedCall
-from lemurc.runtime.simulation import Simulation
 from lemurc.runtime.state import Resident, State
+
+if TYPE_CHECKING:
+    from lemurc.runtime.simulation import Simulation
 
 Issue = Callable[[Operation, Call], None]
 
@@ -53,11 +54,12 @@ class Program:
     cells: int = 0
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     """The weights that are results themselves, by name."""
-    simulation: Simulation | None = None
+    simulation: "Simulation | None" = None
     _idle: list[Workspace] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        self._turns = Turns(self.devices)
         self._where = ", ".join(device.name for device in self.devices)
         self._kept = frozenset(self.function.state_updates.values())
         outliving = {*self.function.results, *self.function.input_updates.values()}
@@ -89,7 +91,7 @@ class Program:
         State is replaced when all went well. `issue` issues each operation: who measures
         does more than that.
         """
-        with turns(self.devices):
+        with self._turns:
             call = self.begin(arrays, state, on_device, issue)
             call.wait()
         return self.finish(call, on_device)
@@ -109,6 +111,8 @@ class Program:
                 work = Workspace(self.devices)
         call = Call(self.cells, arrays, state, work, on_device or bool(self.function.state_updates))
         if self.simulation is not None:
+            from lemurc.runtime.simulated_call import SimulatedCall
+
             call.issuer = SimulatedCall(self.simulation, self, on_device)
         self._issue(call, on_device, issue)
         return call

@@ -31,12 +31,12 @@ from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.state import State
 from lemurc.runtime.stream import Begun, as_arguments, automatic_depth, checked_depth, in_order
-from lemurc.system_file import SimulatedDevice, SystemDescription, read_system
 from lemurc.user_modules import import_modules
 
 if TYPE_CHECKING:
     from lemurc.runtime.profile import StepTimes
     from lemurc.runtime.recorder import Recorder
+    from lemurc.system_file import SimulatedDevice, SystemDescription
 
 _nothing = contextlib.nullcontext()
 
@@ -48,7 +48,7 @@ def load(
     strict: bool = False,
     check_weights: bool = True,
     imports: Sequence[str] = (),
-    simulate: str | os.PathLike[str] | SystemDescription | None = None,
+    simulate: "str | os.PathLike[str] | SystemDescription | None" = None,
 ) -> "Session":
     """Open the artifact at `path` and load it on the devices that are here.
 
@@ -61,6 +61,8 @@ def load(
     """
     import_modules([imports] if isinstance(imports, str) else imports)
     if isinstance(simulate, (str, os.PathLike)):
+        from lemurc.system_file import read_system
+
         simulate = read_system(Path(simulate))
     artifact = Artifact.open(path, check_weights=check_weights)
     return Session(artifact, devices, strict, simulate)
@@ -91,7 +93,7 @@ class Session:
         artifact: Artifact,
         devices: Sequence[str] | None = None,
         strict: bool = False,
-        simulate: SystemDescription | None = None,
+        simulate: "SystemDescription | None" = None,
     ) -> None:
         self.artifact = artifact
         self.manifest = artifact.manifest
@@ -310,7 +312,7 @@ class Session:
         }
 
     @property
-    def simulated(self) -> tuple[SimulatedDevice, ...]:
+    def simulated(self) -> "tuple[SimulatedDevice, ...]":
         """The devices that are simulated, with the memory they needed so far; mostly none."""
         simulation = self._deployment.simulation
         return simulation.report() if simulation is not None else ()
