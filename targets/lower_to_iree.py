@@ -94,7 +94,7 @@ def lower(module: Any) -> tuple[str, ...]:
     run = entry_point(module)
     parameters = _externalize(module, run)
     for op in walk(module):
-        _strip(op)
+        strip(op)
     module.attributes["sym_name"] = ir.StringAttr.get("stage")
     _hide_all_but(module, run)
     PassManager.parse(_CLEANUP).run(module)
@@ -181,7 +181,7 @@ def _declare_parameter(name: str, kind: Any) -> None:
     )
 
 
-def _strip(op: Any) -> None:
+def strip(op: Any) -> None:
     """Removes what only our passes read, and `no_inline`, which kept composites whole."""
     for name in [name for name in op.attributes if name.startswith("lemur.")]:
         del op.attributes[name]

@@ -17,7 +17,7 @@ from torch_mlir.passmanager import PassManager
 
 from lemurc.errors import InternalError
 from lemurc.targets.base import StageTraits
-from lemurc.targets.lower_to_iree import LoweredStage, entry_point, stage_module, walk
+from lemurc.targets.lower_to_iree import LoweredStage, entry_point, stage_module, strip, walk
 from lemurc.targets.memory_effects import MemoryEffects
 
 DIALECTS = frozenset(
@@ -40,7 +40,9 @@ def lower_to_portable(source: bytes) -> LoweredStage:
         if op.name == "cf.assert":
             op.erase()
         else:
-            _strip(op, run)
+            strip(op)
+            if op.name == "func.func" and op != run:
+                op.attributes["sym_visibility"] = ir.StringAttr.get("private")
     module.attributes["sym_name"] = ir.StringAttr.get("stage")
     PassManager.parse(_CLEANUP).run(module)
     _inline_rest(module, run)
@@ -76,20 +78,6 @@ def _weights_last(run: ir.Operation) -> tuple[str, ...]:
     results = run.attributes["function_type"].value.results
     run.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
     return tuple(parameters)
-
-
-def _strip(op: ir.Operation, run: ir.Operation) -> None:
-    """Removes what only our passes read, and `no_inline`, which kept composites whole."""
-    for name in [name for name in op.attributes if name.startswith("lemur.")]:
-        del op.attributes[name]
-    if "no_inline" in op.attributes:
-        del op.attributes["no_inline"]
-    if op.name == "func.func":
-        for name in ("arg_attrs", "res_attrs"):
-            if name in op.attributes:
-                del op.attributes[name]
-        if op != run:
-            op.attributes["sym_visibility"] = ir.StringAttr.get("private")
 
 
 def _inline_rest(module: ir.Operation, run: ir.Operation) -> None:
