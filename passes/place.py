@@ -81,8 +81,8 @@ class Place(Pass):
             limits = ", ".join(f"{d.name}: {d.memory}" for d in system.devices)
             weights = sum(weight.size for weight in problem.weights)
             raise UsageError(
-                f"no placement fits the devices' memory: {weights} bytes of weights and up to "
-                f"{max(problem.live, default=0)} live bytes, against {limits}",
+                f"no placement fits the devices' memory: {weights} bytes of packed weights "
+                f"and up to {max(problem.live, default=0)} live bytes, against {limits}",
                 code="does-not-fit",
                 hint="add a device, a smaller batch, or a lower precision",
             )
