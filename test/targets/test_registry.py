@@ -1,6 +1,7 @@
+from importlib import metadata
+
 import pytest
 
-from lemurc import plugins
 from lemurc.errors import UsageError
 from lemurc.targets import registry, vulkan
 from lemurc.targets.base import Architecture, DeviceModel, Target
@@ -95,7 +96,7 @@ def test_a_package_adds_a_target(monkeypatch):
         def load(self):
             return toy
 
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point()])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [Point()])
     (request,) = registry.parse_targets("toy")
     assert request.target is toy
 
@@ -107,7 +108,7 @@ def test_an_entry_point_that_is_no_target_is_named(monkeypatch):
         def load(self):
             return 1
 
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point()])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [Point()])
     with pytest.raises(UsageError, match="'toy' is a int"):
         registry.get("toy")
     assert "toy" not in registry.targets() and "toy" in registry.broken()
