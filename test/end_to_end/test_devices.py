@@ -48,12 +48,12 @@ class Residual(nn.Module):
 def resnet() -> tuple[nn.Module, tuple[torch.Tensor]]:
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 3, stride=2, padding=1),
-        Residual(8),
-        Residual(8),
+        nn.Conv2d(3, WIDTH, 3, stride=2, padding=1),
+        Residual(WIDTH),
+        Residual(WIDTH),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.Linear(8, 5),
+        nn.Linear(WIDTH, 5),
     )
     return model.eval(), (torch.randn(1, 3, 12, 12),)
 
