@@ -4,26 +4,38 @@ import copy
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lemurc.errors import DeviceError
-from lemurc.manifest import HOST
+from lemurc.manifest import HOST, Plan
 from lemurc.runtime.artifact import Artifact
-from lemurc.runtime.call import Call
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import Executors, compile_program
+from lemurc.runtime.micro_batches import MicroBatched
 from lemurc.runtime.placement import Choice, LemurcWarning, choose
 from lemurc.runtime.program import Issue, Program
 from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
+from lemurc.runtime.stream import parts_in_flight
 
 if TYPE_CHECKING:
     from lemurc.runtime.simulation import Simulation
     from lemurc.system_file import SystemDescription
 
-Programs = dict[str, Program]
+Programs = dict[str, Program | MicroBatched]
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A call that was begun on `programs`; `results` are there when `wait` has returned."""
+
+    arrays: Sequence[Any]
+    wait: Callable[[], None]
+    results: Callable[[], list[Any]]
+    programs: Programs
 
 
 class Deployment:
@@ -72,29 +84,27 @@ class Deployment:
             except DeviceError as error:
                 self._go_on_without(programs, error)
 
-    def begin(
-        self, function: str, arrays: list[Any], on_device: bool, issue: Issue
-    ) -> "tuple[Call, Programs]":
+    def begin(self, function: str, arrays: list[Any], on_device: bool, issue: Issue) -> InFlight:
         """Queue a call of a model without state; `finish` takes what comes back."""
         while True:
             programs = self.programs
             try:
-                return programs[function].begin(arrays, None, on_device, issue), programs
+                return _begun(programs, function, arrays, on_device, issue)
             except DeviceError as error:
                 self._go_on_without(programs, error)
 
-    def finish(
-        self, function: str, begun: "tuple[Call, Programs]", on_device: bool, issue: Issue
-    ) -> list[Any]:
+    def finish(self, function: str, begun: InFlight, on_device: bool, issue: Issue) -> list[Any]:
         """The results of a call that was begun, of another one where a device failed meanwhile."""
-        call, programs = begun
         try:
-            call.wait()
-            results, _ = programs[function].finish(call, on_device)
+            begun.wait()
+            return begun.results()
         except DeviceError as error:
-            self._go_on_without(programs, error)
-            results, _ = self.run(function, list(call.arrays), None, on_device, issue)
-        return results
+            self._go_on_without(begun.programs, error)
+            return self.run(function, list(begun.arrays), None, on_device, issue)[0]
+
+    def laid_out(self) -> list[Program]:
+        """The programs whose operations calls consist of."""
+        return [p.program if isinstance(p, MicroBatched) else p for p in self.programs.values()]
 
     def close(self) -> None:
         with self._lock:
@@ -124,13 +134,17 @@ class Deployment:
                     raise
                 self._failed |= {name}
                 _warn(error.message)
-        self.programs = {
-            name: compile_program(
-                self._artifact, function, plan.steps[name], self.devices,
-                self.executors, self.simulation,
-            )
-            for name, function in manifest.functions.items()
-        }  # fmt: skip
+        self.programs = {name: self._program(plan, name) for name in manifest.functions}
+
+    def _program(self, plan: Plan, name: str) -> Program | MicroBatched:
+        program = compile_program(
+            self._artifact, self._artifact.manifest.functions[name], plan.steps[name],
+            self.devices, self.executors, self.simulation,
+        )  # fmt: skip
+        cut = plan.micro_batches.get(name)
+        if cut is None:
+            return program
+        return MicroBatched(program, cut, parts_in_flight(self.devices.values()))
 
     def _open(self, name: str) -> OpenDevice:
         if self.simulation is not None:
@@ -167,6 +181,17 @@ class Deployment:
             )
         used = ", ".join(name for name in choice.bound.values() if name != HOST)
         _warn(f"{reason}; running on {used} instead")
+
+
+def _begun(
+    programs: Programs, function: str, arrays: list[Any], on_device: bool, issue: Issue
+) -> InFlight:
+    program = programs[function]
+    if isinstance(program, MicroBatched):
+        batch = program.begin(arrays, issue)
+        return InFlight(arrays, batch.wait, lambda: program.finish(batch, on_device), programs)
+    call = program.begin(arrays, None, on_device, issue)
+    return InFlight(arrays, call.wait, lambda: program.finish(call, on_device)[0], programs)
 
 
 def _simulated(system: "SystemDescription | None") -> "Simulation | None":

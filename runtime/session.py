@@ -190,7 +190,7 @@ class Session:
                 results = self._deployment.finish(function, begun, on_device, self._issue)
                 return arguments.answer(results, {}, on_device)
 
-            return Begun(result, begun[0].wait)
+            return Begun(result, begun.wait)
 
         return in_order(requests, one if in_flight == 1 else several, in_flight)
 
@@ -222,7 +222,7 @@ class Session:
         from lemurc.runtime.recorder import Recorder
 
         self._check_open()
-        with Recorder(self._deployment.programs.values()) as recorder:
+        with Recorder(self._deployment.laid_out()) as recorder:
             self._issue = recorder.issue
             try:
                 yield recorder
