@@ -33,6 +33,7 @@ PASSES = {
     "schedule": "schedule:Schedule",
     "simplify": "simplify:Simplify",
     "sort-nan-last": "sort_nan_last:SortNanLast",
+    "split-weights": "split_weights:SplitWeights",
     "thread-random-state": "thread_random_state:ThreadRandomState",
     "trim-windows": "trim_windows:TrimWindows",
     "verify-lemur": "verify_lemur:VerifyLemur",
