@@ -1,12 +1,13 @@
 """One call in progress: what it has computed, and what it still waits for."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from lemurc.errors import DeviceError
 from lemurc.runtime import transport
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.state import Resident, State
@@ -79,9 +80,16 @@ class Call:
         """Block until all that was issued so far is done; raises what a device reported."""
         for pending in list(self.pending.values()):
             pending.wait()
-        for line in self.work.timelines():
-            if line.value > self.begun(line):
+        try:
+            for line in self._busy():
                 line.wait()
+        except DeviceError as error:
+            # IREE hands a failure on to all work behind it, on other devices too
+            error.where = ", ".join({line.device.name: None for line in self._busy()})
+            raise
+
+    def _busy(self) -> "list[Timeline]":
+        return [line for line in self.work.timelines() if line.value > self.begun(line)]
 
     def give_away_donated(self) -> None:
         with contextlib.suppress(IndexError):  # stages of simulated devices begin on threads
@@ -90,6 +98,9 @@ class Call:
 
     def begun(self, line: Timeline) -> int:
         return self._started.setdefault(line, line.value)
+
+
+Issue = Callable[["Operation", Call], None]
 
 
 class Operation(Protocol):
@@ -105,6 +116,10 @@ class Operation(Protocol):
 
 
 class Pending(Protocol):
+    @property
+    def done(self) -> bool:
+        """Whether it is known to be done, or to have failed."""
+
     def wait(self) -> None:
         """Block until the work is done; raises why it could not be."""
 
