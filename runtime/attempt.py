@@ -1,27 +1,21 @@
 """A call that may be given up: past its time limit, cancelled, or at ^C.
 
 Work that a device has cannot be taken back, and a device that hangs keeps whoever waits for it.
-So such a call runs on a thread of its own, and who waits for it can leave. The thread then
+So such a call runs on a thread that nobody need wait for. Given up, the thread
 issues nothing more, waits for what devices still do, and lets the call take no effect: neither
 state nor arguments change.
 """
 
-import atexit
 import contextlib
 import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from typing import Any, TypeVar
 
 from lemurc.errors import LemurcError
 from lemurc.runtime.call import Call, Issue, Operation
-from lemurc.runtime.timeline import leave_all_waits
 
 T = TypeVar("T")
-
-_EXIT_SECONDS = 2.0
-_threads: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 
 
 class GivenUp(Exception):
@@ -102,31 +96,3 @@ class Attempt(Future[Any]):
         if not task.done() and self.cancel():
             raise TimeoutError
         return task.result()
-
-
-def on_thread(work: Callable[[], T]) -> "Future[T]":
-    """Run `work` on a thread that does not keep the process."""
-    task: Future[T] = Future()
-    thread = threading.Thread(target=_run, args=(work, task), name="lemurc call", daemon=True)
-    _threads.add(thread)
-    thread.start()
-    return task
-
-
-def _run(work: Callable[[], T], task: "Future[T]") -> None:
-    try:
-        result = work()
-    except BaseException as error:
-        task.set_exception(error)
-    else:
-        task.set_result(result)
-    finally:
-        del work, task  # an exception refers to this frame
-
-
-@atexit.register
-def _end_threads() -> None:
-    """A thread that waits in IREE when the interpreter ends would abort the process."""
-    leave_all_waits()
-    for thread in list(_threads):
-        thread.join(_EXIT_SECONDS)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lemurc.errors import BudgetError, DeviceError
 from lemurc.manifest import HOST
 from lemurc.runtime.artifact import Artifact
-from lemurc.runtime.attempt import Attempt, on_thread
+from lemurc.runtime.attempt import Attempt
 from lemurc.runtime.call import Call, Issue
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import Executors, compile_program
 from lemurc.runtime.placement import Choice, LemurcWarning, choose
 from lemurc.runtime.program import Program
+from lemurc.runtime.spare_threads import on_thread
 from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
 from lemurc.runtime.suspects import waited_for
@@ -97,8 +98,8 @@ class Deployment:
         issue: Issue,
         attempt: Attempt | None = None,
     ) -> Results:
-        """`Program.run`, on the devices that are left; with an `attempt`, or a timeout, on a
-        thread of its own. CancelledError where another thread cancels the attempt."""
+        """`Program.run`, on the devices that are left, and within the timeout. GivenUp or
+        CancelledError where another thread cancels the `attempt`."""
         doubted = ""
         while True:
             programs = self.programs
@@ -107,8 +108,12 @@ class Deployment:
                     self._wait_for_overdue()
                 program = programs[function]
                 how = program.issue_and_wait if doubted else issue
-                if attempt is None and self.timeout is None:
-                    results = program.run(arrays, state, on_device, how)
+                if self.timeout is None:
+                    results = (
+                        program.run(arrays, state, on_device, how)
+                        if attempt is None
+                        else program.run(arrays, state, on_device, how, attempt)
+                    )
                 else:
                     mine = Attempt() if attempt is None else attempt
                     work = partial(program.run, arrays, state, on_device, how, mine)

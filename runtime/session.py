@@ -23,7 +23,7 @@ from lemurc.errors import UsageError
 from lemurc.manifest import RANDOM_STATE, Plan
 from lemurc.runtime.arguments import Arguments
 from lemurc.runtime.artifact import Artifact
-from lemurc.runtime.async_calls import AsyncCalls
+from lemurc.runtime.async_calls import CLOSING_SECONDS, AsyncCalls
 from lemurc.runtime.attempt import Attempt
 from lemurc.runtime.call import Issue
 from lemurc.runtime.deployment import Deployment, warn
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from lemurc.runtime.profile import StepTimes
     from lemurc.runtime.recorder import Recorder
     from lemurc.system_file import SimulatedDevice, SystemDescription
-
-CLOSING_SECONDS = 30.0
-"""How long `close` waits for a call to end."""
 
 _nothing = contextlib.nullcontext()
 
@@ -377,8 +374,8 @@ class Session:
         Calls of which none ends within 30 seconds are left behind, with a LemurcWarning.
         """
         self._closed = True
-        ended = self._async is None or self._async.close(CLOSING_SECONDS)
-        idle = self._serial.acquire(timeout=CLOSING_SECONDS if ended else 0)
+        ended = self._async is None or self._async.close()
+        idle = self._serial.acquire(timeout=CLOSING_SECONDS if ended else 0.0)
         if idle:
             self._serial.release()
         self._deployment.close()
