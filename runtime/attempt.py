@@ -88,11 +88,13 @@ class Attempt(Future[Any]):
         """
         try:
             wait((task, self), seconds, FIRST_COMPLETED)
-        except BaseException:  # ^C
+            if self.cancelled():
+                raise CancelledError
+            if not task.done() and self.cancel():
+                raise TimeoutError
+            return task.result()
+        except KeyboardInterrupt:
             self.cancel()
             raise
-        if self.cancelled():
-            raise CancelledError
-        if not task.done() and self.cancel():
-            raise TimeoutError
-        return task.result()
+        finally:
+            del task  # its error refers to this frame

@@ -81,15 +81,17 @@ class Call:
         for pending in list(self.pending.values()):
             pending.wait()
         try:
-            for line in self._busy():
-                line.wait()
+            for line in self.work.timelines():
+                if line.value > self.begun(line):
+                    line.wait()
         except DeviceError as error:
-            # IREE hands a failure on to all work behind it, on other devices too
-            error.where = ", ".join({line.device.name: None for line in self._busy()})
+            self.blame(error)
             raise
 
-    def _busy(self) -> "list[Timeline]":
-        return [line for line in self.work.timelines() if line.value > self.begun(line)]
+    def blame(self, error: DeviceError) -> None:
+        """Name all devices whose work failed: IREE hands a failure on to all work behind it."""
+        failed = [line.device.name for line in self.work.timelines() if line.failed]
+        error.where = ", ".join(dict.fromkeys([*failed, error.where]))
 
     def give_away_donated(self) -> None:
         with contextlib.suppress(IndexError):  # stages of simulated devices begin on threads

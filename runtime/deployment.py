@@ -132,6 +132,7 @@ class Deployment:
         self, function: str, arrays: list[Any], on_device: bool, issue: Issue
     ) -> "tuple[Call, Programs]":
         """Queue a call of a model without state; `finish` takes what comes back."""
+        doubted = False
         while True:
             programs = self.programs
             try:
@@ -144,7 +145,11 @@ class Deployment:
                 work = partial(program.begin, arrays, None, on_device, issue, attempt)
                 return self._limited(program, attempt, work, None), programs
             except DeviceError as error:
-                self._go_on_without(programs, error, None)
+                if not doubted and self._is_in_doubt(error):
+                    doubted = True
+                    self.run(function, arrays, None, on_device, issue)
+                else:
+                    self._go_on_without(programs, error, None)
 
     def finish(
         self, function: str, begun: "tuple[Call, Programs]", on_device: bool, issue: Issue
@@ -193,6 +198,8 @@ class Deployment:
             with self._lock:
                 self._overdue += (Overdue(task, device, seconds),)
             raise _took_too_long(device, seconds, state) from None
+        finally:
+            del task  # its error refers to this frame
 
     def _wait_for_overdue(self) -> None:
         """Raise DeviceError when a call that ran out of time still keeps its device."""

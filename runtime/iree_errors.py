@@ -56,7 +56,10 @@ class translating(ABC):
         if error is not None:
             meaning = self.meaning(error, self._doing, self._device)
             if meaning is not None:
-                raise meaning from error
+                try:
+                    raise meaning from error
+                finally:
+                    del meaning  # it refers to this frame
 
 
 class translated(translating):
@@ -71,8 +74,8 @@ class translated(translating):
 
 def translate(error: BaseException, doing: str, device: str) -> LemurcError:
     text = summary(error)
-    status = _STATUS.search(str(error))
-    code = status.group(1) if status else ""
+    # UNKNOWN is put around errors that say more
+    code = next((code for code in _STATUS.findall(str(error)) if code != "UNKNOWN"), "")
     message = f"cannot {doing} on {device}: {text}"
     no_memory = code == "RESOURCE_EXHAUSTED" or _MEMORY_SAYS.search(str(error))
     if no_memory or isinstance(error, MemoryError):

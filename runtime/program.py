@@ -155,13 +155,9 @@ class Program:
         yield from (self.homes[reference][0] for reference in read if reference in self.homes)
 
     def issue_and_wait(self, operation: Operation, call: Call) -> None:
-        """So that a failure is that of the operation's device: IREE hands it on to others."""
+        """So that a failure is that of the operation's device: no work is behind it."""
         call.issue(operation)
-        try:
-            call.wait()
-        except DeviceError as error:
-            error.where = self.device_of(operation)
-            raise
+        call.wait()
 
     def device_of(self, operation: Operation) -> str:
         """Where it is done; of a transfer, the end that is not in host memory."""
@@ -194,9 +190,18 @@ class Program:
             if self.flags is not None:
                 operation = self.flags
                 issue(operation, call)
+        except DeviceError as error:
+            call.blame(error)
+            raise
         except FROM_IREE as error:
             where = self._where if operation is None else self.device_of(operation)
-            raise translate(error, "run", where) from error
+            meaning = translate(error, "run", where)
+            if isinstance(meaning, DeviceError):
+                call.blame(meaning)
+            try:
+                raise meaning from error
+            finally:
+                del meaning  # it refers to this frame
 
     def _value(
         self, call: Call, result: _Result, on_device: bool, guarded: list[np.ndarray]

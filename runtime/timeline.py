@@ -75,5 +75,14 @@ class Timeline:
         except RuntimeError:
             return True
 
+    @property
+    def failed(self) -> bool:
+        """Whether some of its work failed, or came after work that did."""
+        try:
+            self.semaphore.query()
+        except RuntimeError:
+            return True
+        return False
+
 
 Point = tuple[Timeline, int]
