@@ -12,6 +12,7 @@ from lemurc.passes.outline_stages import OutlineStages
 from lemurc.passes.place import Place
 from lemurc.passes.schedule import Schedule
 from lemurc.passes.simplify import Simplify
+from lemurc.passes.split_weights import SplitWeights
 from lemurc.passes.textual import Step
 
 
@@ -44,13 +45,15 @@ def partition(
     time_limit: float = 2.0,
     largest: int | None = None,
     explain: Sequence[str] = (),
+    splits: Sequence[str] = (),
 ) -> list[Step]:
     """Level L to level S for the devices of the module's `lemur.system`.
 
     `largest` is the most operations that a stage may hold; `explain` are modules of the model
-    whose placement is explained.
+    whose placement is explained; `splits` what the user wants split, as `GLOB=PARTS`.
     """
     return [
+        SplitWeights(",".join(splits), objective, time_limit),  # so that there is a placement
         Place(objective, time_limit, explain=bool(explain)),
         *([ExplainPlacement(",".join(explain), objective)] if explain else []),
         FormStages(largest=largest or 0),

@@ -8,6 +8,7 @@ from lemurc.passes.base import Pass
 
 PASSES = {
     "annotate-cost": "annotate_cost:AnnotateCost",
+    "bitcast-views": "bitcast_views:BitcastViews",
     "collapse-batch-matmul": "collapse_batch_matmul:CollapseBatchMatmul",
     "convert-onnx": "convert_onnx:ConvertOnnx",
     "convert-torch": "convert_torch:ConvertTorch",
@@ -32,6 +33,7 @@ PASSES = {
     "schedule": "schedule:Schedule",
     "simplify": "simplify:Simplify",
     "sort-nan-last": "sort_nan_last:SortNanLast",
+    "split-weights": "split_weights:SplitWeights",
     "thread-random-state": "thread_random_state:ThreadRandomState",
     "trim-windows": "trim_windows:TrimWindows",
     "verify-lemur": "verify_lemur:VerifyLemur",

@@ -119,6 +119,14 @@ _PLANNING = (
         help="A file that describes the devices and links to plan for.",
     ),
     click.option(
+        "--split",
+        "splits",
+        metavar="GLOB=N",
+        multiple=True,
+        help="Split the weights of modules into N parts, for devices to share: 'lm_head=3'. What "
+        "fits no device is split anyway; in 1 part: never.",
+    ),
+    click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
         default="latency",

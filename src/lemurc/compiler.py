@@ -300,6 +300,7 @@ def lower(
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
         objective=options.objective,
+        splits=tuple(options.splits),
         largest_stage=options.largest_stage,
         measured=measured or {},
         keep_ir=options.save_temps is not None,
@@ -331,7 +332,13 @@ def _profile_operations(
         return [], [refused]
     found, notes = profiling.measurable(requests)
     alone = dataclasses.replace(
-        options, largest_stage=1, verify=False, pins=(), system=None, external_weights=None
+        options,
+        largest_stage=1,
+        verify=False,
+        pins=(),
+        splits=(),
+        system=None,
+        external_weights=None,
     )
     devices = []
     for here in found:

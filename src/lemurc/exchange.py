@@ -55,6 +55,8 @@ class Request:
     """Whether composites may become calls of our own kernels."""
     objective: str = "latency"
     """What plans are best at: latency, throughput or memory."""
+    splits: tuple[str, ...] = ()
+    """Modules whose weights are split over devices, as `GLOB=PARTS`."""
     largest_stage: int | None = None
     """The most operations a stage may hold; None is no limit."""
     measured: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -137,6 +139,7 @@ def read_request(folder: Path) -> Request:
     raw["systems"] = tuple(raw["systems"])
     raw["asked"] = tuple(raw["asked"])
     raw["explain"] = tuple(raw["explain"])
+    raw["splits"] = tuple(raw["splits"])
     return Request(**raw)
 
 

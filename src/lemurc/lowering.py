@@ -37,6 +37,7 @@ from lemurc.stage_sources import (
     attributes_of,
     bytecode,
     read_plan,
+    splits_of,
     stage_modules,
     string,
     targets_of,
@@ -162,7 +163,10 @@ def _partitions(
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
         steps = pipelines.partition(
-            request.objective, largest=request.largest_stage, explain=request.explain
+            request.objective,
+            largest=request.largest_stage,
+            explain=request.explain,
+            splits=request.splits,
         )
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = attribute(with_host(system, module))
@@ -186,6 +190,7 @@ def _partitions(
         used = {text(stage, "lemur.device") for stage in stage_modules(module)} - {HOST}
         if number == 0:
             cut = len(used) > 1
+            notes += splits_of(module)
         found.append(module)
         homes.append(home)
     if not found:

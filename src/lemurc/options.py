@@ -21,6 +21,8 @@ class CompileOptions:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
     `objective` is what plans over several devices are best at: the time of one call, requests per
     second when calls follow each other (`session.stream`), or the memory of the fullest device.
+    `splits` are modules whose weights are split, such as `lm_head=3`, over devices that have room;
+    what fits no device otherwise is split anyway, in 1 part never.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `largest_stage` is the most operations a stage may hold: a model in small pieces can be
     measured piece by piece. `profile` does that, and predicts times by what it finds.
@@ -36,6 +38,7 @@ class CompileOptions:
     pins: tuple[str, ...] = ()
     system: str | Path | None = None
     objective: Objective = "latency"
+    splits: tuple[str, ...] = ()
     opt_level: int = 2
     trust_pickle: bool = False
     model_factory: str | None = None

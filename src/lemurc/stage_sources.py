@@ -159,6 +159,18 @@ def stage_modules(module: Any) -> list[Any]:
     return [op.operation for op in module.body.operations if op.operation.name == "builtin.module"]
 
 
+def splits_of(module: Any) -> list[str]:
+    """What `split-weights` has to say."""
+    from lemurc.passes.graph import entries
+    from lemurc.passes.split_weights import SPLITS
+
+    return [
+        str(said.value)
+        for entry in entries(module.operation)
+        for _, said in attributes_of(entry, SPLITS)
+    ]
+
+
 def text(op: Any, attribute: str) -> str:
     return str(op.attributes[attribute].value)
 
