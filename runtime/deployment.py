@@ -122,6 +122,9 @@ class Deployment:
                     warn(f"{doubted}; the call was made again")
                 return results
             except DeviceError as error:
+                if doubted and error.code == "state-lost":
+                    error.message = f"{error.message}: {doubted}"
+                    raise
                 if not doubted and self._is_in_doubt(error):
                     doubted = error.message
                 else:

@@ -20,7 +20,7 @@ _leaving = threading.Event()
 
 
 def leave_all_waits() -> None:
-    """The process ends: who waits for a device waits no longer."""
+    """The process ends: threads that would not keep it wait for no device any longer."""
     _leaving.set()
 
 
@@ -65,7 +65,7 @@ class Timeline:
         with translated("run", self.device.name):
             # In slices, so that ^C is noticed.
             while not self.semaphore.wait(value, timeout=_POLL_NS):
-                if _leaving.is_set():
+                if _leaving.is_set() and threading.current_thread().daemon:
                     raise SystemExit
 
     def reached(self, value: int) -> bool:

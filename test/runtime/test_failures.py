@@ -414,7 +414,7 @@ def test_the_host_is_out_of_memory(lab: Any, stage: Any) -> None:
     """No fault of ours: the operating system refuses the memory of the result."""
     import resource
 
-    n = 1 << 27
+    n = 1 << 25
     big = stage(("input:0",), ("v0",), "%r = arith.addf %a, %a : f32", shape=(n,))
     path = lab.write("big", {"s": big}, [{"s": "cpu:0"}], ["v0"])
     x = np.ones(n, np.float32)
@@ -525,6 +525,20 @@ def test_state_that_was_updated_in_place(recover: str, artifact: Any, faults: An
         else:
             session.load_state(saved)
             totals(session, 2, 3 * X)
+
+
+def test_state_in_place_where_it_is_not_clear_who_failed(artifact: Any, faults: Any) -> None:
+    with lemurc.load(artifact(*TWO, state=True, in_place=True)) as session:
+        totals(session, 3, ZERO)
+        faults.loses("cpu:1", "b")
+        with pytest.raises(DeviceError, match="lost in a call that failed .*DEVICE_LOST") as caught:
+            session(X)
+        assert caught.value.code == "state-lost"
+        session.reset()
+        with pytest.warns(LemurcWarning, match="DEVICE_LOST"):
+            total = totals(session, 1, ZERO)
+        totals(session, 3, total)
+        assert session.devices == ("cpu:0",)
 
 
 def test_a_timeout_while_state_is_updated_in_place_says_so(artifact: Any, faults: Any) -> None:
