@@ -8,6 +8,7 @@ from lemurc.passes.base import Pass
 
 PASSES = {
     "annotate-cost": "annotate_cost:AnnotateCost",
+    "bitcast-views": "bitcast_views:BitcastViews",
     "collapse-batch-matmul": "collapse_batch_matmul:CollapseBatchMatmul",
     "convert-onnx": "convert_onnx:ConvertOnnx",
     "convert-torch": "convert_torch:ConvertTorch",

@@ -24,6 +24,7 @@ from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.iree_errors import out_of_memory
 from lemurc.runtime.machine import available_cores
 from lemurc.runtime.placement import Choice, modules_for
+from lemurc.runtime.reassignment import reassigned
 from lemurc.runtime.work_queue import Worker
 from lemurc.system_file import (
     DeviceDescription,
@@ -67,6 +68,10 @@ class Simulation:
                 return Choice(plan, bound, tuple(passed_over))
             names = ", ".join(d.name for d in plan.devices if d.target != HOST)
             passed_over.append(f"the plan for {names}: {why}")
+        for plan in manifest.plans:
+            moved = self._reassigned(manifest, plan, allowed)
+            if moved is not None:
+                return Choice(*moved, tuple(passed_over))
         names = ", ".join(self._described)
         raise DeviceError(
             f"no plan of this artifact can be simulated with {names}"
@@ -128,15 +133,12 @@ class Simulation:
         self, manifest: Manifest, plan: Plan, allowed: Sequence[DeviceDescription]
     ) -> tuple[dict[str, str] | None, str]:
         bound: dict[str, str] = {}
+        found = self._devices_for(plan, allowed)
         for device in plan.devices:
-            if device.target == HOST:
-                bound[device.name] = HOST
-                continue
-            free = [d.name for d in allowed if d.target == device.target]
-            free = [name for name in free if name not in bound.values()]
-            if not free:
+            name = found[device.name]
+            if name is None:
                 return None, f"no {device.target} device is left for {device.name}"
-            bound[device.name] = device.name if device.name in free else free[0]
+            bound[device.name] = name
         for steps in plan.steps.values():
             for step in steps:
                 stage, name = manifest.stages[step.stage], bound[step.device]
@@ -144,6 +146,34 @@ class Simulation:
                     has = ", ".join(sorted({module.target for module in stage.modules}))
                     return None, f"{step.stage} on {name} has code for {has} and none for cpu"
         return bound, ""
+
+    def _devices_for(
+        self, plan: Plan, allowed: Sequence[DeviceDescription]
+    ) -> dict[str, str | None]:
+        """The described device for each device of the plan, or None where there is none for it."""
+        bound: dict[str, str | None] = {}
+        for device in plan.devices:
+            free = [d.name for d in allowed if d.target == device.target]
+            free = [name for name in free if name not in bound.values()]
+            if device.target == HOST:
+                bound[device.name] = HOST
+            elif device.name in free:
+                bound[device.name] = device.name
+            else:
+                bound[device.name] = free[0] if free else None
+        return bound
+
+    def _reassigned(
+        self, manifest: Manifest, plan: Plan, allowed: Sequence[DeviceDescription]
+    ) -> tuple[Plan, dict[str, str]] | None:
+        bound = self._devices_for(plan, allowed)
+        left = {device.name: device.target for device in allowed}
+
+        def can(stage: Stage, name: str) -> bool:
+            there = any(module.target == left[name] for module in stage.modules)
+            return (there or name in bound.values()) and self._has_code(stage, name)
+
+        return reassigned(manifest, plan, bound, left, can)
 
     def _has_code(self, stage: Stage, name: str) -> bool:
         target = self._described[name].target

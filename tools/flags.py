@@ -194,7 +194,9 @@ def imports(function: F) -> F:
 
 def strict(function: F) -> F:
     return click.option(
-        "--strict", is_flag=True, help="A missing device is an error, never a fallback."
+        "--strict",
+        is_flag=True,
+        help="A device that is missing or fails is an error, never a fallback.",
     )(function)
 
 

@@ -68,6 +68,9 @@ def partitioned(
             # A pin names a device that this smaller set lacks.
             if number == 0:
                 raise
+            if error.code == "does-not-fit":
+                names = ", ".join(device["name"] for device in system["devices"])
+                notes.append(f"no plan for {names} alone: {error.message}")
             logger.debug("no plan for %s: %s", system["devices"], error.message)
             continue
         if number == 0:
