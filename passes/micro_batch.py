@@ -23,6 +23,7 @@ from lemurc.passes.base import Pass
 from lemurc.passes.legality import path_of
 from lemurc.passes.slicing import Along, Needs, Slicer
 from lemurc.passes.unused import erase_unused_composites
+from lemurc.weight_slices import slice_name
 
 MICRO_BATCHES = "lemur.micro_batches"
 """On an entry: the count, and the dimension of the batch in each input and output; -1: none."""
@@ -84,7 +85,7 @@ def _cut(entry: ir.Operation, slicer: Slicer, count: int) -> str:
     if not isinstance(found, tuple):
         return _why(found, slicer)
     steps, needs = found
-    if why := _unlike(entry, needs, batch):
+    if why := _unlike(entry, needs, batch, slicer):
         return why
     if batch % count:
         return f"{count} parts of a batch of {batch} are not equal"
@@ -92,6 +93,7 @@ def _cut(entry: ir.Operation, slicer: Slicer, count: int) -> str:
     made.attributes[MICRO_BATCHES] = attribute(
         {"count": count, "inputs": _dims(entry, needs), "outputs": [part.dim for part in parts]}
     )
+    made.attributes["arg_attrs"] = _cut_weights(entry, needs, batch // count)
     made.move_before(entry)
     made.attributes["sym_name"] = entry.attributes["sym_name"]
     entry.erase()
@@ -106,7 +108,7 @@ def _why(op: ir.Operation, slicer: Slicer) -> str:
     return f"{kind}{f' of {path}' if path else ''} is not known to keep the parts of a batch apart"
 
 
-def _unlike(entry: ir.Operation, needs: Needs, batch: int) -> str:
+def _unlike(entry: ir.Operation, needs: Needs, batch: int, slicer: Slicer) -> str:
     """What of the arguments is no batch of inputs; "" if they are one."""
     inputs = 0
     arguments = entry.regions[0].blocks[0].arguments
@@ -114,12 +116,43 @@ def _unlike(entry: ir.Operation, needs: Needs, batch: int) -> str:
         part = needs.get(argument)
         if part is None:
             continue
+        if "lemur.param" in described and part.outer == 1:
+            name = described["lemur.param"].value
+            if not _repeats(name, part, slicer):
+                return f"{name} has another value for each of the batch"
+            continue
         if "lemur.input" not in described:
-            return "a weight is as long as the batch"
+            return "it is computed with what is as long as the batch"
         if part.outer != 1 or argument.type.shape[part.dim] != batch * part.unit:
             return "inputs and results are batches of different sizes"
         inputs += 1
     return "" if inputs else "no input is a batch"
+
+
+def _repeats(name: str, part: Along, slicer: Slicer) -> bool:
+    """Whether a weight computed from others is the same for each of the batch: any range of it
+    follows from what has no batch."""
+    for function in slicer.functions.values():
+        if "lemur.parameters" in function.attributes:
+            names = [each["lemur.param"].value for each in function.attributes["res_attrs"]]
+            parts = [part if each == name else None for each in names]
+            found = slicer.walk(function, parts)
+            return name in names and isinstance(found, tuple) and not any(found[1].values())
+    return False
+
+
+def _cut_weights(entry: ir.Operation, needs: Needs, count: int) -> ir.ArrayAttr:
+    """The first part of a weight stands for all of them."""
+    described = []
+    arguments = entry.regions[0].blocks[0].arguments
+    for argument, attributes in zip(arguments, entry.attributes["arg_attrs"], strict=True):
+        part = needs.get(argument)
+        if part is not None and "lemur.param" in attributes:
+            name = attributes["lemur.param"].value
+            range_ = slice_name(name, part.dim, 0, count * part.unit)
+            attributes = ir.DictAttr.get({"lemur.param": ir.StringAttr.get(range_)})
+        described.append(attributes)
+    return ir.ArrayAttr.get(described)
 
 
 def _dims(entry: ir.Operation, needs: Needs) -> list[int]:

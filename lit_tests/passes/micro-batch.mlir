@@ -116,3 +116,35 @@ func.func @state(%s: tensor<8xf32> {lemur.state = "s"}) -> (tensor<8xf32> {lemur
   %r = linalg.exp ins(%s : tensor<8xf32>) outs(%o : tensor<8xf32>) -> tensor<8xf32>
   return %r : tensor<8xf32>
 }
+
+// -----
+
+// A weight that was computed with the size of the batch, the same for each of it: any part will do.
+// CHECK-LABEL: func.func @repeated
+// CHECK-SAME:    tensor<2x3xf32> {lemur.param = "derived.0[0..2]"}
+// CHECK-SAME:    lemur.micro_batches
+func.func private @__parameters(%w: tensor<3xf32> {lemur.param = "w"}) -> (tensor<8x3xf32> {lemur.param = "derived.0"}) attributes {lemur.parameters} {
+  %o = tensor.empty() : tensor<8x3xf32>
+  %b = linalg.broadcast ins(%w : tensor<3xf32>) outs(%o : tensor<8x3xf32>) dimensions = [0]
+  return %b : tensor<8x3xf32>
+}
+func.func @repeated(%x: tensor<8x3xf32> {lemur.input = 0 : i64}, %d: tensor<8x3xf32> {lemur.param = "derived.0"}) -> (tensor<8x3xf32> {lemur.output = 0 : i64}) {
+  %o = tensor.empty() : tensor<8x3xf32>
+  %r = linalg.add ins(%x, %d : tensor<8x3xf32>, tensor<8x3xf32>) outs(%o : tensor<8x3xf32>) -> tensor<8x3xf32>
+  return %r : tensor<8x3xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @own
+// CHECK-SAME:    lemur.whole = "derived.0 has another value for each of the batch"
+func.func private @__parameters(%w: tensor<8x3xf32> {lemur.param = "w"}) -> (tensor<8x3xf32> {lemur.param = "derived.0"}) attributes {lemur.parameters} {
+  %o = tensor.empty() : tensor<8x3xf32>
+  %b = linalg.exp ins(%w : tensor<8x3xf32>) outs(%o : tensor<8x3xf32>) -> tensor<8x3xf32>
+  return %b : tensor<8x3xf32>
+}
+func.func @own(%x: tensor<8x3xf32> {lemur.input = 0 : i64}, %d: tensor<8x3xf32> {lemur.param = "derived.0"}) -> (tensor<8x3xf32> {lemur.output = 0 : i64}) {
+  %o = tensor.empty() : tensor<8x3xf32>
+  %r = linalg.add ins(%x, %d : tensor<8x3xf32>, tensor<8x3xf32>) outs(%o : tensor<8x3xf32>) -> tensor<8x3xf32>
+  return %r : tensor<8x3xf32>
+}

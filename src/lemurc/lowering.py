@@ -79,8 +79,8 @@ def lower(folder: Path, request: Request) -> Response:
             steps = lower_torch(host_ops=request.host_ops, strict=request.strict)
             run_pipeline(module, within(request.pass_limit, steps), watch)
         module, stepped_down = _optimized(module, request, watch)
-        parameters = _take_parameter_function(module, folder)
         optimized = bytecode(module.operation)
+        parameters = _take_parameter_function(module, folder)
         homes: list[Homes] = []
         partitions, notes, illegal = partitioned(optimized, request, watch, homes)
         stages = Stages()

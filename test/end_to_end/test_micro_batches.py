@@ -113,8 +113,38 @@ def test_parts_answer_what_the_whole_answers(
     with lemurc.load(result.path, devices=used) as session:
         same(session(*args), want)
         same(session.run_async(*args).result(), want)
+        session.timeout = 60.0
+        same(session(*args), want)
         for streamed in session.stream([args] * 4):
             same(streamed, want)
+
+
+class Weighted(nn.Module):
+    """`places` is the same for each of the batch, `own` is not."""
+
+    def __init__(self, own: bool) -> None:
+        super().__init__()
+        self.register_buffer("places", torch.arange(6)[None])
+        self.table = nn.Embedding(6, 4)
+        self.own = nn.Parameter(torch.randn(BATCH, 1, 1)) if own else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.table(self.places.expand(BATCH, 6))
+        return x if self.own is None else x * self.own
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_weights_as_long_as_the_batch(own: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, args = Weighted(own).eval(), (torch.randn(BATCH, 6, 4),)
+    result = compiled(model, args, tmp_path, system(2), micro_batches=4)
+    cut = "calls of main are cut in 4 micro-batches"
+    whole = (
+        "calls of main are not cut in micro-batches: own has another value for each of the batch"
+    )
+    assert (whole if own else cut) in result.notes
+    with torch.no_grad(), lemurc.load(result.path, devices=["cpu"]) as session:
+        same(session(*args), model(*args))
 
 
 DEPENDENT: dict[str, Callable[[torch.Tensor], Any]] = {

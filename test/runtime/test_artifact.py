@@ -122,6 +122,28 @@ write(path, manifest, dict(reversed(entries.items())), dict(reversed(weights.ite
     assert other.read_bytes() == path.read_bytes()
 
 
+def test_ranges_of_rows_are_stored_with_the_whole(tmp_path):
+    """What begins where devices want no buffer to begin is stored by itself, columns too."""
+    whole = np.arange(512 * 16, dtype=np.float32).reshape(512, 16)
+    weights = {
+        "w": whole,
+        "w[0..96]": whole[:96],
+        "w[96..512]": whole[96:],
+        "w[:,0..8]": whole[:, :8],
+        "odd": whole.reshape(-1)[1:100],
+        "empty": whole[:0],
+    }
+    manifest = write(tmp_path / "r.lemur", MANIFEST, ENTRIES, weights)
+    offset = {name: weight.offset for name, weight in manifest.weights.items()}
+    assert offset["w[0..96]"] == offset["w"]
+    assert offset["w[96..512]"] == offset["w"] + 96 * 64
+    inside = range(offset["w"], offset["w"] + whole.nbytes)
+    assert offset["odd"] not in inside and offset["w[:,0..8]"] not in inside
+    with Artifact.open(tmp_path / "r.lemur") as artifact:
+        for name, array in weights.items():
+            assert np.array_equal(artifact.weight(name), array)
+
+
 def test_entries_can_come_from_files(path, tmp_path):
     source = tmp_path / "one"
     source.write_bytes(ENTRIES["modules/one.vmfb"])
