@@ -3,6 +3,7 @@
 Every test has a minute: one that hangs is one that failed.
 """
 
+import asyncio
 import dataclasses
 import gc
 import importlib.util
@@ -39,7 +40,7 @@ LOST, FULL = failures.LOST, failures.FULL
 X = np.arange(1, 5, dtype=np.float32)
 W = np.arange(4, dtype=np.float32)
 Y = (X + W) ** 2 + X
-SECONDS = 0.3
+SECONDS = 0.5
 """A timeout that a call which does not hang keeps, on a machine that is busy."""
 
 
@@ -204,6 +205,10 @@ CASES = [
         "faulty:0 faulty:2", "running on faulty:0, faulty:2 instead",
     ),
     goes_on(
+        "no-plan-but-the-other-of-iree", TWO[:1], lambda f: f.refuses("cpu:1", "b", FULL), "cpu:0",
+        "running on cpu:0 instead",
+    ),
+    goes_on(
         "to-another-of-its-kind", MIXED, lambda f: f.raises(0, "wait", BUS), "cpu:0 faulty:1",
         "running on cpu:0, faulty:1 instead", spare=1,
     ),
@@ -297,7 +302,7 @@ def test_a_device_hangs(hang: Hang, strict: bool, artifact: Any, faults: Any) ->
         hang.hangs(faults)
         begin = time.monotonic()
         with pytest.raises(
-            BudgetError, match=f"longer than 0.3 s, and waits for {hang.device}"
+            BudgetError, match=f"longer than 0.5 s, and waits for {hang.device}"
         ) as caught:
             session(X)
         assert caught.value.code == "call-timeout" and caught.value.where == hang.device
@@ -398,13 +403,14 @@ def test_a_slow_device_past_the_timeout_is_used_on(artifact: Any) -> None:
         assert session.devices == ("cpu:0", "cpu:1") and not session.failed
 
 
-def test_a_simulated_device_fills_up_in_a_step(artifact: Any) -> None:
+@pytest.mark.parametrize("plans", [TWO, TWO[:1]], ids=["stored", "no-stored-plan"])
+def test_a_simulated_device_fills_up_in_a_step(plans: tuple[str, ...], artifact: Any) -> None:
     system = slow(2.0, memory=8)
-    with lemurc.load(artifact(*TWO), simulate=system) as session:
+    with lemurc.load(artifact(*plans), simulate=system) as session:
         with pytest.warns(LemurcWarning, match="live bytes are more than its 8"):
             np.testing.assert_array_equal(session(X), Y)
         assert session.devices == ("cpu:0",)
-    with lemurc.load(artifact(*TWO), simulate=system, strict=True) as session:
+    with lemurc.load(artifact(*plans), simulate=system, strict=True) as session:
         with pytest.raises(DeviceError, match="live bytes are more than its 8"):
             session(X)
 
@@ -644,6 +650,19 @@ def test_a_running_call_is_cancelled(artifact: Any, faults: Any) -> None:
         np.testing.assert_array_equal(queued.result(), total**2 + X)
         assert not queued.cancel()
         totals(session, 1, total)
+
+
+def test_a_task_of_asyncio_is_cancelled(artifact: Any, faults: Any) -> None:
+    async def serve(session: Any) -> np.ndarray:
+        faults.hangs(0, "wait")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(session.run_async(X)), SECONDS)
+        faults.mend()
+        answer: np.ndarray = await asyncio.wrap_future(session.run_async(X))
+        return answer
+
+    with lemurc.load(artifact(*ALONE)) as session:
+        np.testing.assert_array_equal(asyncio.run(serve(session)), Y)
 
 
 def test_a_cancelled_call_does_not_keep_others(artifact: Any, faults: Any) -> None:
