@@ -28,6 +28,7 @@ import lemurc
 from lemurc.errors import ArtifactError, BudgetError, DeviceError, LemurcError, UsageError
 from lemurc.runtime import async_calls
 from lemurc.runtime.placement import LemurcWarning
+from lemurc.runtime.timeline import Timeline
 from lemurc.system_file import DeviceDescription, LinkDescription, SystemDescription
 from lemurc.tools import cli
 
@@ -562,10 +563,14 @@ def test_a_timeout_while_state_is_updated_in_place_says_so(artifact: Any, faults
         totals(session, 3, ZERO)
 
 
-def test_a_call_that_was_given_up_takes_no_effect_later(artifact: Any, faults: Any) -> None:
-    with lemurc.load(artifact(*MIXED, state=True), timeout=SECONDS) as session:
+@pytest.mark.parametrize("step", ["submit", "wait", "download"])
+def test_a_call_that_was_given_up_takes_no_effect_later(
+    step: str, artifact: Any, faults: Any
+) -> None:
+    path = artifact("cpu:0 cpu:0 faulty:0", CPU, state=True)
+    with lemurc.load(path, timeout=SECONDS) as session:
         total = totals(session, 2, ZERO)
-        faults.hangs(0, "submit")
+        faults.hangs(0, step)
         with pytest.raises(BudgetError):
             session(X)
         faults.release()
@@ -574,6 +579,28 @@ def test_a_call_that_was_given_up_takes_no_effect_later(artifact: Any, faults: A
         np.testing.assert_array_equal(session.state()["total"], total)
         totals(session, 2, total)
         assert not session.failed
+
+
+@pytest.mark.vulkan
+def test_an_interrupt_while_state_is_brought_to_a_device(
+    lab: Any, stage: Any, vulkan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = stage(("input:0", "state:total"), ("v0",), "%r = arith.addf %a, %b : f32")
+    path = lab.write(
+        "far-total", {"s": add}, [{"s": "vulkan:0"}], ["v0"], weights={"total": ZERO},
+        state_updates={"total": "v0"}, targets=("vulkan",),
+    )  # fmt: skip
+
+    def interrupted(line: Timeline) -> None:
+        raise KeyboardInterrupt
+
+    with lemurc.load(path) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(Timeline, "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session(X)
+        assert not session._state.residents["total"].views, "the copy may not have arrived"
+        np.testing.assert_array_equal(session(X), X)
 
 
 # Tensors on devices, and calls at once
