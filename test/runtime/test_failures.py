@@ -917,6 +917,26 @@ for _ in range(4):
 """
 
 
+CRAWLS_AT_EXIT = """
+import numpy as np, lemurc
+from lemurc.errors import BudgetError
+from lemurc.system_file import DeviceDescription, LinkDescription, SystemDescription
+devices = tuple(DeviceDescription(name, "cpu") for name in ("cpu:0", "cpu:1"))
+system = SystemDescription(devices, (LinkDescription("cpu:0", "cpu:1", 1000.0, {{"1": 1e9}}),))
+with lemurc.load({artifact!r}, simulate=system, timeout=0.2) as session:
+    try:
+        session(np.ones(4, np.float32))
+    except BudgetError as error:
+        print(error.code, error.where)
+"""
+
+
+def test_the_process_ends_though_a_simulated_link_crawls(artifact: Any) -> None:
+    code = CRAWLS_AT_EXIT.format(artifact=str(artifact(*TWO)))
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=40)
+    assert (ran.returncode, ran.stdout) == (0, "call-timeout cpu:1\n"), ran.stderr
+
+
 def test_the_process_ends_though_a_queue_is_stuck(artifact: Any) -> None:
     code = STUCK_AT_EXIT.format(artifact=str(artifact("cpu:0 cpu:0 cpu:1")))
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=40)
