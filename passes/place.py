@@ -58,7 +58,7 @@ class Place(Pass):
             allowed = [legality.devices(graph.nodes[index]) for index in graph.placeable]
             problem = build(graph, system, functions, allowed, self.objective)
             assignment, solver = solve(problem, self.time_limit)
-            if assignment is None:
+            if assignment is None or _is_too_much(problem, assignment, system):
                 raise _does_not_fit(problem, system)
             for index, device in zip(graph.placeable, assignment, strict=True):
                 name = system.devices[device].name
@@ -66,6 +66,15 @@ class Place(Pass):
             graph.function.attributes["lemur.placement"] = _explanation(
                 graph, system, legality, allowed, assignment, evaluate(problem, assignment), solver
             )
+
+
+def _is_too_much(problem: Problem, assignment: Assignment, system: systems.System) -> bool:
+    """Whether a device is known to have less memory than is put there, as pins may."""
+    held = evaluate(problem, assignment).bytes_by_device
+    return any(
+        device.memory_known and limit is not None and size > limit
+        for device, limit, size in zip(system.devices, problem.memory, held, strict=True)
+    )
 
 
 def _does_not_fit(problem: Problem, system: systems.System) -> UsageError:

@@ -185,6 +185,9 @@ def _partitions(
             # A pin names a device that this smaller set lacks.
             if number == 0:
                 raise
+            if error.code == "does-not-fit":
+                names = ", ".join(device["name"] for device in system["devices"])
+                notes.append(f"no plan for {names} alone: {error.message}")
             logger.debug("no plan for %s: %s", system["devices"], error.message)
             continue
         used = {text(stage, "lemur.device") for stage in stage_modules(module)} - {HOST}
