@@ -23,6 +23,7 @@ PASSES = {
     "hoist-parameters": "hoist_parameters:HoistParameters",
     "keep-roundings": "keep_roundings:KeepRoundings",
     "keep-zero-signs": "keep_zero_signs:KeepZeroSigns",
+    "micro-batch": "micro_batch:MicroBatch",
     "normalize-torch": "normalize_torch:NormalizeTorch",
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-host-ops": "outline_host_ops:OutlineHostOps",

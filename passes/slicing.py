@@ -1,24 +1,47 @@
-"""A range of an operation's result, along one dimension, computed by itself.
+"""A range of an operation's results, each along one dimension, computed by itself.
 
     %y = call @linear_0(%x, %w, %b) : tensor<4x96xf32>
       columns 32 of %y  ->  call @linear_0_1x32(%x, 32 rows of %w, 32 of %b) : tensor<4x32xf32>
+      rows 2 of %y      ->  call @linear_0_0x2(2 rows of %x, %w, %b) : tensor<2x96xf32>
 
 Which dimension of each operand such a range needs is read off what operations mean: the indexing
 maps of linalg, the groups of a reshape, the bodies of composites. Where a dimension is summed
-over, compared along, or counted, there is no answer. Sizes along it are static; the range itself
-does not matter, so that equal parts are equal functions.
+over, compared along, or counted, there is no answer. Sizes along it are static; where the range
+begins does not matter, so that equal parts are equal functions.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
 
 from torch_mlir import ir
 
 from lemurc.passes import graph as graphs
 from lemurc.passes.clone_nodes import create_function
 
-Needs = dict[ir.Value, int | None]
-"""Of each value that is read, the dimension along which the same range will do; None: all."""
-Lookup = Callable[[ir.Value, int | None], ir.Value]
+
+class Along(NamedTuple):
+    """A range along dimension `dim`, which is `outer` times what is counted times `unit`: of rows
+    [batch * tokens] `unit` is the tokens, of rows [tokens * batch] `outer` is."""
+
+    dim: int
+    unit: int = 1
+    outer: int = 1
+
+
+Part = Along | None
+"""The range of a value; None: all of it."""
+Needs = dict[ir.Value, Part]
+Lookup = Callable[[ir.Value, Part], ir.Value]
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operation that is computed, and which range of each result."""
+
+    op: ir.Operation
+    parts: tuple[Part, ...]
 
 
 class Slicer:
@@ -27,165 +50,212 @@ class Slicer:
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
         self.functions = graphs.bodies(module)
-        self._known: dict[tuple[str, int], Needs | None] = {}
+        self._known: dict[tuple[str, tuple[Part, ...]], tuple[list[Step], Needs] | None] = {}
 
-    def needs(self, op: ir.Operation, dim: int) -> Needs | None:
-        """What a range along `dim` of the one result of `op` is computed from; None where it
-        takes more than ranges, or all, of what `op` reads."""
-        if len(op.results) != 1 or not _is_static(op.results[0].type, dim):
+    def needs(self, op: ir.Operation, parts: tuple[Part, ...]) -> Needs | None:
+        """What ranges of the results of `op` are computed from; None where that takes more than
+        ranges, or all, of what `op` reads."""
+        if not any(parts):
+            return dict.fromkeys(graphs.values_read(op))
+        if None in parts or not all(map(_divides, (r.type for r in op.results), parts)):
             return None
         body = self.functions.get(graphs.callee(op))
         if body is not None:
-            inner = self._needs_of(body, dim)
+            found = self._inside(body, parts)
             arguments = body.regions[0].blocks[0].arguments
-            return inner and _merged(
-                (value, inner.get(argument))
+            return found and _merged(
+                (value, found[1].get(argument))
                 for value, argument in zip(op.operands, arguments, strict=True)
             )
         if op.name.startswith("linalg."):
-            return _needs_of_linalg(op, dim)
+            return _needs_of_linalg(op, parts)
         rule = _RULES.get(op.name)
-        return None if rule is None else rule(op, dim)
+        return rule(op, parts[0]) if rule and len(parts) == 1 and parts[0] else None
 
-    def sliced(self, op: ir.Operation, dim: int, size: int, lookup: Lookup) -> ir.Operation:
-        """The operation, where we stand, that computes `size` elements along `dim`; `lookup`
-        gives the values it reads, or the range along a dimension of them."""
-        needs = self.needs(op, dim)
+    def sliced(
+        self, op: ir.Operation, parts: tuple[Part, ...], count: int, lookup: Lookup
+    ) -> ir.Operation:
+        """The operation, where we stand, that computes `count` units of each result; `lookup`
+        gives the values it reads, or the ranges of them."""
+        needs = self.needs(op, parts)
         assert needs is not None
-        kind = _resized(op.results[0].type, dim, size)
-        values = {value: lookup(value, at) for value, at in needs.items()}
+        values = {value: lookup(value, part) for value, part in needs.items()}
         clone = op.clone(ir.InsertionPoint.current).operation
         graphs.remap(clone, values)
-        clone.results[0].set_type(kind)
-        if graphs.callee(op) in self.functions:
-            name = self._function(graphs.callee(op), dim, size)
+        for result, part in zip(clone.results, parts, strict=True):
+            if part is not None:
+                result.set_type(resized(result.type, part, count))
+        if any(parts) and graphs.callee(op) in self.functions:
+            name = self.function(graphs.callee(op), parts, count)
             clone.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
-        if op.name == "tensor.expand_shape":
-            clone.attributes["static_output_shape"] = ir.DenseI64ArrayAttr.get(kind.shape)
-        if op.name == "arith.constant":
-            splat = op.attributes["value"].get_splat_value()
-            clone.attributes["value"] = ir.DenseElementsAttr.get_splat(kind, splat)
+        if any(parts) and op.name in _STATED:
+            _state_sizes(op, clone, parts)
         return clone
 
-    def _needs_of(self, body: ir.Operation, dim: int) -> Needs | None:
-        """The arguments of a composite that a range of its one result is computed from."""
-        key = (graphs.symbol(body), dim)
-        if key not in self._known:
-            self._known[key] = self._through(body, dim)
-        return self._known[key]
-
-    def _through(self, body: ir.Operation, dim: int) -> Needs | None:
-        terminator = list(body.regions[0].blocks[0].operations)[-1].operation
-        found: list[tuple[ir.Value, int | None]] = []
-        seen: set[tuple[ir.Value, int | None]] = set()
-        pending: list[tuple[ir.Value, int | None]] = [(terminator.operands[0], dim)]
-        while pending:
-            value, at = pending.pop()
-            if (value, at) in seen:
+    def walk(
+        self, function: ir.Operation, parts: Sequence[Part]
+    ) -> tuple[list[Step], Needs] | ir.Operation:
+        """What computes ranges of a function's results, in order, and from which of its
+        arguments; or the operation that stands in the way."""
+        operations = [op.operation for op in function.regions[0].blocks[0].operations]
+        wanted: dict[ir.Value, dict[Part, None]] = {}
+        for value, part in zip(operations[-1].operands, parts, strict=True):
+            wanted.setdefault(value, {})[part] = None
+        steps: list[Step] = []
+        for op in reversed(operations[:-1]):
+            asked = [list(wanted.get(result, {})) for result in op.results]
+            if not any(asked):
                 continue
-            seen.add((value, at))
-            if isinstance(value.owner, ir.Block):
-                found.append((value, at))
-                continue
-            op = value.owner.operation
-            read = dict.fromkeys(graphs.values_read(op)) if at is None else self.needs(op, at)
-            if read is None:
-                return None
-            pending += read.items()
-        return _merged(found)
+            whole = _of_all_results(op, asked) if len(asked) > 1 else None
+            if len(asked) > 1 and whole is None:
+                return op
+            for chosen in [(part,) for part in asked[0]] if whole is None else [whole]:
+                read = self.needs(op, chosen)
+                if read is None:
+                    return op
+                steps.append(Step(op, chosen))
+                for value, part in read.items():
+                    wanted.setdefault(value, {})[part] = None
+        arguments = _merged(
+            (argument, part)
+            for argument in function.regions[0].blocks[0].arguments
+            for part in wanted.get(argument, ())
+        )
+        return operations[-1] if arguments is None else (steps[::-1], arguments)
 
-    def _function(self, name: str, dim: int, size: int) -> str:
-        made = f"{name}_{dim}x{size}"
-        if made in self.functions:
-            return made
-        body = self.functions[name]
+    def function(self, name: str, parts: tuple[Part, ...], count: int) -> str:
+        """The function that computes `count` units of each result of `name`, by symbol."""
+        along = "_".join(
+            f"{part.dim}x{part.outer * count * part.unit}" if part else "all" for part in parts
+        )
+        made = f"{name}_{along}"
+        if made not in self.functions:
+            found = self._inside(self.functions[name], parts)
+            assert found is not None
+            self.functions[made] = self.build(self.functions[name], made, parts, count, *found)
+        return made
+
+    def build(
+        self,
+        body: ir.Operation,
+        name: str,
+        parts: Sequence[Part],
+        count: int,
+        steps: Sequence[Step],
+        needs: Needs,
+    ) -> ir.Operation:
+        """A function at the end of the module from what `walk` found in `body`."""
         block = body.regions[0].blocks[0]
         terminator = list(block.operations)[-1].operation
-        needs = self._needs_of(body, dim) or {}
-        types = [
-            value.type if at is None else _resized(value.type, at, size)
-            for value in block.arguments
-            for at in [needs.get(value)]
+        types = [resized(value.type, needs.get(value), count) for value in block.arguments]
+        results = [
+            resized(value.type, part, count)
+            for value, part in zip(terminator.operands, parts, strict=True)
         ]
-        result = _resized(terminator.operands[0].type, dim, size)
-        kind = ir.FunctionType.get(types, [result])
         with body.location:
-            function = create_function(made, kind, self._module.regions[0].blocks[0])
+            function = create_function(
+                name, ir.FunctionType.get(types, results), self._module.regions[0].blocks[0]
+            )
         for attribute in body.attributes:
             if attribute not in ("sym_name", "function_type"):
                 function.attributes[attribute] = body.attributes[attribute]
         inside = function.regions[0].blocks[0]
-        known = {
+        known: dict[tuple[ir.Value, Part], ir.Value] = {
             (old, needs.get(old)): new
             for old, new in zip(block.arguments, inside.arguments, strict=True)
         }
         with ir.InsertionPoint(inside), body.location:
-            value = self._copied(terminator.operands[0], dim, size, known)
-            ir.Operation.create("func.return", operands=[value])
-        self.functions[made] = function
-        return made
+            for step in steps:
+                clone = self.sliced(step.op, step.parts, count, lambda *key: known[key])
+                known.update(
+                    zip(zip(step.op.results, step.parts, strict=True), clone.results, strict=True)
+                )
+            returned = [known[key] for key in zip(terminator.operands, parts, strict=True)]
+            ir.Operation.create("func.return", operands=returned)
+        return function
 
-    def _copied(
-        self,
-        value: ir.Value,
-        dim: int | None,
-        size: int,
-        known: dict[tuple[ir.Value, int | None], ir.Value],
-    ) -> ir.Value:
-        """`value`, or its range, where we stand, with all that it is computed from."""
-
-        def lookup(read: ir.Value, at: int | None) -> ir.Value:
-            return self._copied(read, at, size, known)
-
-        if (value, dim) not in known:
-            op = value.owner.operation
-            if dim is None:
-                values = {read: lookup(read, None) for read in graphs.values_read(op)}
-                clone = op.clone(ir.InsertionPoint.current).operation
-                graphs.remap(clone, values)
-            else:
-                clone = self.sliced(op, dim, size, lookup)
-            for old, new in zip(op.results, clone.results, strict=True):
-                known[old, dim] = new
-        return known[value, dim]
+    def _inside(
+        self, body: ir.Operation, parts: tuple[Part, ...]
+    ) -> tuple[list[Step], Needs] | None:
+        key = (graphs.symbol(body), parts)
+        if key not in self._known:
+            found = self.walk(body, parts)
+            self._known[key] = found if isinstance(found, tuple) else None
+        return self._known[key]
 
 
-def _merged(pairs: Iterable[tuple[ir.Value, int | None]]) -> Needs | None:
+def resized(kind: ir.Type, part: Part, count: int) -> ir.Type:
+    """The type of so many units of a value of type `kind`."""
+    if part is None:
+        return kind
+    shape = list(kind.shape)
+    shape[part.dim] = part.outer * count * part.unit
+    return ir.RankedTensorType.get(shape, kind.element_type, kind.encoding)
+
+
+def _merged(pairs: Iterable[tuple[ir.Value, Part]]) -> Needs | None:
     """One answer for each value; None where two differ."""
     found: Needs = {}
-    for value, at in pairs:
-        if found.setdefault(value, at) != at:
+    for value, part in pairs:
+        if found.setdefault(value, part) != part:
             return None
     return found
 
 
-def _is_static(kind: ir.Type, dim: int) -> bool:
-    return isinstance(kind, ir.RankedTensorType) and not kind.is_dynamic_dim(dim)
+def _divides(kind: ir.Type, part: Part) -> bool:
+    """Whether a value is so many units, known when it is compiled."""
+    if not isinstance(kind, ir.RankedTensorType) or part is None or part.dim >= kind.rank:
+        return False
+    return (
+        not kind.is_dynamic_dim(part.dim) and kind.shape[part.dim] % (part.outer * part.unit) == 0
+    )
 
 
-def _resized(kind: ir.Type, dim: int, size: int) -> ir.RankedTensorType:
-    shape = list(kind.shape)
-    shape[dim] = size
-    return ir.RankedTensorType.get(shape, kind.element_type, kind.encoding)
-
-
-def _needs_of_linalg(op: ir.Operation, dim: int) -> Needs | None:
+def _needs_of_linalg(op: ir.Operation, parts: tuple[Part, ...]) -> Needs | None:
     from torch_mlir.dialects import linalg
 
     maps = [attribute.value for attribute in linalg.get_indexing_maps(op) or ()]
     if len(maps) != len(op.operands):
         return None
-    loop = maps[-1].results[dim]
-    if not isinstance(loop, ir.AffineDimExpr):
+    loops = {
+        (affine.results[part.dim], part._replace(dim=0))
+        for affine, part in zip(maps[-len(parts) :], parts, strict=True)
+        if part is not None
+    }
+    loop, range_ = loops.pop()
+    if loops or not isinstance(loop, ir.AffineDimExpr):
         return None
-    pairs: list[tuple[ir.Value, int | None]] = []
+    pairs: list[tuple[ir.Value, Part]] = []
     for affine, value in zip(maps, op.operands, strict=True):
         along = [at for at, expression in enumerate(affine.results) if _reads(expression, loop)]
         if len(along) > 1 or any(affine.results[at] != loop for at in along):
             return None
-        pairs.append((value, along[0] if along else None))
-    captured = _captured(op, loop.position)
+        pairs.append((value, range_._replace(dim=along[0]) if along else None))
+    captured = _captured(op, loop.position, range_)
     return None if captured is None else _merged([*pairs, *captured])
+
+
+def _of_all_results(op: ir.Operation, asked: Sequence[Sequence[Part]]) -> tuple[Part, ...] | None:
+    """The ranges of the results of one operation, those that nobody asked for too."""
+    from torch_mlir.dialects import linalg
+
+    if any(len(each) > 1 for each in asked):
+        return None
+    known = [each[0] if each else None for each in asked]
+    if all(asked) or not any(known):
+        return tuple(known)
+    if op.name != "linalg.generic":
+        return None
+    maps = [attribute.value for attribute in linalg.get_indexing_maps(op)][-len(known) :]
+    part = next(part for part in known if part is not None)
+    loop = maps[known.index(part)].results[part.dim]
+    for number, each in enumerate(asked):
+        if not each:
+            along = [at for at, item in enumerate(maps[number].results) if item == loop]
+            if len(along) != 1:
+                return None
+            known[number] = part._replace(dim=along[0])
+    return tuple(known)
 
 
 def _reads(expression: ir.AffineExpr, loop: ir.AffineDimExpr) -> bool:
@@ -194,92 +264,157 @@ def _reads(expression: ir.AffineExpr, loop: ir.AffineDimExpr) -> bool:
     return bool(expression == loop)
 
 
-def _captured(op: ir.Operation, loop: int) -> list[tuple[ir.Value, int | None]] | None:
+def _captured(op: ir.Operation, loop: int, range_: Along) -> list[tuple[ir.Value, Part]] | None:
     """What the region reads of tensors outside: a table's column is that of the result, where
     the loop's number is an index into it. None where that number means anything else."""
     outside = [value for value in graphs.values_read(op) if value not in list(op.operands)]
-    counted: dict[ir.Value, int] = {}
-    fits = True
+    found: list[tuple[ir.Value, Part]] = []
+    indices: list[ir.Operation] = []
+    extracts: list[ir.Operation] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
-        nonlocal fits
         if inner.name == "linalg.index" and inner.attributes["dim"].value == loop:
-            for use in inner.results[0].uses:
-                reader = use.owner.operation
-                table = reader.operands[0]
-                at = use.operand_number - 1
-                extracts = reader.name == "tensor.extract" and at >= 0 and table in outside
-                fits = fits and extracts and counted.setdefault(table, at) == at
+            indices.append(inner)
+        if inner.name == "tensor.extract":
+            extracts.append(inner)
         return ir.WalkResult.ADVANCE
 
     op.walk(visit)
-    if not fits:
+    numbers = [index.results[0] for index in indices]
+    if any(use.owner.operation not in extracts for number in numbers for use in number.uses):
         return None
-    for table, at in counted.items():
-        for use in table.uses:
-            reader = use.owner.operation
-            if _is_inside(reader, op) and not _indexed_by(reader, at, loop):
-                return None
-    return [(value, counted.get(value)) for value in outside]
-
-
-def _is_inside(inner: ir.Operation, op: ir.Operation) -> bool:
-    parent = inner
-    while parent is not None and parent.name != "builtin.module":
-        if parent == op:
-            return True
-        parent = parent.parent and parent.parent.operation
-    return False
-
-
-def _indexed_by(reader: ir.Operation, at: int, loop: int) -> bool:
-    """Whether `reader` takes an element whose index number `at` is that of the loop."""
-    if reader.name != "tensor.extract":
-        return False
-    index = reader.operands[at + 1].owner
-    if isinstance(index, ir.Block) or index.operation.name != "linalg.index":
-        return False
-    return bool(index.operation.attributes["dim"].value == loop)
+    for extract in extracts:
+        table, *positions = extract.operands
+        along = [at for at, position in enumerate(positions) if position in numbers]
+        if len(along) > 1 or (along and table not in outside):
+            return None
+        if table in outside:
+            found.append((table, range_._replace(dim=along[0]) if along else None))
+    known = [table for table, _ in found]
+    return [*found, *((value, None) for value in outside if value not in known)]
 
 
 def _groups(op: ir.Operation) -> list[list[int]]:
     return [[axis.value for axis in group] for group in op.attributes["reassociation"]]
 
 
-def _lone(kind: ir.RankedTensorType, group: list[int], dim: int) -> bool:
-    """Whether a group of dimensions is `dim` and ones."""
-    return all(axis == dim or kind.shape[axis] == 1 for axis in group)
-
-
-def _expand_shape(op: ir.Operation, dim: int) -> Needs | None:
+def _expand_shape(op: ir.Operation, part: Along) -> Needs | None:
+    shape = op.results[0].type.shape
     for number, group in enumerate(_groups(op)):
-        if dim in group and _lone(op.results[0].type, group, dim):
-            return dict.fromkeys(op.operands) | {op.operands[0]: number}
+        if part.dim in group:
+            at = group.index(part.dim)
+            outer, inner = [shape[a] for a in group[:at]], [shape[a] for a in group[at + 1 :]]
+            if min([*outer, *inner], default=1) < 1:
+                return None
+            source = Along(number, part.unit * prod(inner), prod(outer) * part.outer)
+            return dict.fromkeys(op.operands) | {op.operands[0]: source}
     return None
 
 
-def _collapse_shape(op: ir.Operation, dim: int) -> Needs | None:
-    kind, group = op.operands[0].type, _groups(op)[dim]
-    size = op.results[0].type.shape[dim]
+def _collapse_shape(op: ir.Operation, part: Along) -> Needs | None:
+    shape, group = op.operands[0].type.shape, _groups(op)[part.dim]
+    if min(shape[axis] for axis in group) < 1:
+        return None
+    count = op.results[0].type.shape[part.dim] // (part.outer * part.unit)
     for axis in group:
-        if kind.shape[axis] == size and _lone(kind, group, axis):
-            return {op.operands[0]: axis}
+        outer = prod(shape[a] for a in group if a < axis)
+        inner = prod(shape[a] for a in group if a > axis)
+        if part.outer % outer == 0 and part.unit % inner == 0 and shape[axis] % count == 0:
+            return {op.operands[0]: Along(axis, part.unit // inner, part.outer // outer)}
     return None
 
 
-def _cast(op: ir.Operation, dim: int) -> Needs | None:
-    return {op.operands[0]: dim} if _is_static(op.operands[0].type, dim) else None
+def _extract_slice(op: ir.Operation, part: Along) -> Needs | None:
+    """All of a dimension is taken, and ranges of others."""
+    axis = _axis_of_slice(op, op.operands[0].type, op.results[0].type, part.dim)
+    if axis is None:
+        return None
+    return dict.fromkeys(op.operands) | {op.operands[0]: part._replace(dim=axis)}
 
 
-def _constant(op: ir.Operation, dim: int) -> Needs | None:
+def _insert_slice(op: ir.Operation, part: Along) -> Needs | None:
+    inserted, whole = op.operands[:2]
+    for dim in range(inserted.type.rank):
+        if _axis_of_slice(op, whole.type, inserted.type, dim) == part.dim:
+            there = {inserted: part._replace(dim=dim), whole: part}
+            return _merged([*there.items(), *((value, None) for value in op.operands[2:])])
+    return None
+
+
+def _axis_of_slice(
+    op: ir.Operation, whole: ir.RankedTensorType, taken: ir.RankedTensorType, dim: int
+) -> int | None:
+    """The dimension of `whole` that is all of dimension `dim` of a slice of it."""
+    sizes = list(op.attributes["static_sizes"])
+    kept = [axis for axis, size in enumerate(sizes) if size != 1]
+    if len(sizes) == taken.rank:
+        kept = list(range(taken.rank))
+    elif len(kept) != taken.rank:
+        return None  # which of the ones were dropped is a matter of convention
+    axis = kept[dim]
+    starts, strides = op.attributes["static_offsets"], op.attributes["static_strides"]
+    is_all = (starts[axis], sizes[axis], strides[axis]) == (0, whole.shape[axis], 1)
+    return axis if is_all else None
+
+
+def _pad(op: ir.Operation, part: Along) -> Needs | None:
+    if op.attributes["static_low"][part.dim] or op.attributes["static_high"][part.dim]:
+        return None
+    return dict.fromkeys(graphs.values_read(op)) | {op.operands[0]: part}
+
+
+def _concat(op: ir.Operation, part: Along) -> Needs | None:
+    return None if op.attributes["dim"].value == part.dim else dict.fromkeys(op.operands, part)
+
+
+def _attention(op: ir.Operation, part: Along) -> Needs | None:
+    """Products of matrices, one for each of the first dimension."""
+    count = op.results[0].type.shape[0]
+    batched = all(value.type.shape[0] == count for value in op.operands)
+    return dict.fromkeys(op.operands, part) if part.dim == 0 and batched else None
+
+
+def _constant(op: ir.Operation, part: Along) -> Needs | None:
     value = op.attributes["value"]
     return {} if isinstance(value, ir.DenseElementsAttr) and value.is_splat else None
 
 
-_RULES: Mapping[str, Callable[[ir.Operation, int], Needs | None]] = {
+_RULES: Mapping[str, Callable[[ir.Operation, Along], Needs | None]] = {
     "arith.constant": _constant,
-    "tensor.cast": _cast,
+    "tensor.cast": lambda op, part: (
+        {op.operands[0]: part} if _divides(op.operands[0].type, part) else None
+    ),
     "tensor.collapse_shape": _collapse_shape,
-    "tensor.empty": lambda op, dim: dict.fromkeys(op.operands),
+    "tensor.concat": _concat,
+    "tensor.empty": lambda op, part: dict.fromkeys(op.operands),
     "tensor.expand_shape": _expand_shape,
+    "tensor.extract_slice": _extract_slice,
+    "tensor.insert_slice": _insert_slice,
+    "tensor.pad": _pad,
+    "tm_tensor.attention": _attention,
 }
+
+_STATED = {
+    "arith.constant": "value",
+    "tensor.expand_shape": "static_output_shape",
+    "tensor.extract_slice": "static_sizes",
+    "tensor.insert_slice": "static_sizes",
+}
+"""Operations that state sizes in an attribute too."""
+
+
+def _state_sizes(op: ir.Operation, clone: ir.Operation, parts: tuple[Part, ...]) -> None:
+    kind = clone.results[0].type
+    name = _STATED[op.name]
+    if name == "value":
+        splat = op.attributes[name].get_splat_value()
+        clone.attributes[name] = ir.DenseElementsAttr.get_splat(kind, splat)
+        return
+    sizes = list(op.attributes[name])
+    for dim, (old, new) in enumerate(zip(op.results[0].type.shape, kind.shape, strict=True)):
+        if old != new:
+            axis = dim
+            if op.name == "tensor.extract_slice":
+                axis = _axis_of_slice(op, op.operands[0].type, op.results[0].type, dim) or 0
+            sizes[axis] = new
+    clone.attributes[name] = ir.DenseI64ArrayAttr.get(sizes)

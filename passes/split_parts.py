@@ -20,7 +20,7 @@ from lemurc.passes.annotate_cost import names_attribute
 from lemurc.passes.graph import Graph
 from lemurc.passes.legality import Legality
 from lemurc.passes.sizes import Sizes
-from lemurc.passes.slicing import Slicer
+from lemurc.passes.slicing import Along, Part, Slicer, resized
 from lemurc.passes.unused import is_used, set_arguments
 from lemurc.weight_slices import slice_name
 
@@ -44,7 +44,9 @@ def chain_from(
     ops, dims = [op], [dim]
     while (reader := _only_reader(ops[-1])) is not None:
         value = ops[-1].results[0]
-        along = next((d for d in _dims(reader) if _needs(slicer, reader, d, value) == dim), None)
+        along = next(
+            (d for d in _dims(reader) if _needs(slicer, reader, d, value) == Along(dim)), None
+        )
         grows = along is None or sizes.bytes(reader.results[0]) > sizes.bytes(value)
         if grows or along is None or legality.pin(reader) != legality.pin(op):
             break
@@ -59,8 +61,10 @@ def _dims(op: ir.Operation) -> range:
     return range(op.results[0].type.rank) if one else range(0)
 
 
-def _needs(slicer: Slicer, op: ir.Operation, dim: int, value: ir.Value) -> int | None:
-    return (slicer.needs(op, dim) or {}).get(value)
+def _needs(slicer: Slicer, op: ir.Operation, dim: int, value: ir.Value) -> Part:
+    needs = slicer.needs(op, (Along(dim),)) or {}
+    together = all(part is None or part.outer == 1 for part in needs.values())
+    return needs.get(value) if together else None
 
 
 def _only_reader(op: ir.Operation) -> ir.Operation | None:
@@ -87,7 +91,7 @@ def split(graph: Graph, chain: Chain, sizes: Sequence[int], slicer: Slicer) -> i
         for op, dim, name in zip(chain.ops, chain.dims, names, strict=True):
             range_ = _Range(graph, f"{name}[{start}..{stop}]", start, stop, known, slicer)
             with ir.InsertionPoint(last), op.location:
-                part = slicer.sliced(op, dim, size, range_.of)
+                part = slicer.sliced(op, (Along(dim),), size, range_.of)
             part.attributes["lemur.values"] = names_attribute([range_.name])
             known[op.results[0]] = part.results[0]
         parts.append(known[last.results[0]])
@@ -120,30 +124,33 @@ class _Range:
     slicer: Slicer
     count: int = 0
 
-    def of(self, value: ir.Value, dim: int | None) -> ir.Value:
+    def of(self, value: ir.Value, part: Part) -> ir.Value:
         """`value`, or the range of it, where we stand."""
-        if dim is None:
+        if part is None:
             return value
         if value in self.known:
             return self.known[value]
         if self.graph.is_weight(value):
-            return self._weight(value, dim)
+            return self._weight(value, part)
         producer = self.graph.producer.get(value)
         if producer is not None and self.graph.free[producer]:
             op = self.graph.nodes[producer]
-            if self.slicer.needs(op, dim) is not None:
-                return self.slicer.sliced(op, dim, self.stop - self.start, self.of).results[0]
-        return self._extracted(value, dim)
+            if self.slicer.needs(op, (part,)) is not None:
+                count = self.stop - self.start
+                return self.slicer.sliced(op, (part,), count, self.of).results[0]
+        return self._extracted(value, part)
 
-    def _weight(self, value: ir.Value, dim: int) -> ir.Value:
+    def _weight(self, value: ir.Value, part: Along) -> ir.Value:
         whole = self.graph.arguments[value].removeprefix("param:")
-        name = slice_name(whole, dim, self.start, self.stop)
-        return weight_argument(self.graph.function, name, _resized(value, dim, self))
+        name = slice_name(whole, part.dim, self.start * part.unit, self.stop * part.unit)
+        kind = resized(value.type, part, self.stop - self.start)
+        return weight_argument(self.graph.function, name, kind)
 
-    def _extracted(self, value: ir.Value, dim: int) -> ir.Value:
+    def _extracted(self, value: ir.Value, part: Along) -> ir.Value:
         rank = value.type.rank
         offsets, sizes = [0] * rank, list(value.type.shape)
-        offsets[dim], sizes[dim] = self.start, self.stop - self.start
+        kind = resized(value.type, part, self.stop - self.start)
+        offsets[part.dim], sizes[part.dim] = self.start * part.unit, kind.shape[part.dim]
         dynamic = [_size(value, axis) for axis in range(rank) if value.type.is_dynamic_dim(axis)]
         attributes = {
             "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
@@ -153,19 +160,13 @@ class _Range:
             "lemur.values": names_attribute([f"{self.name}.{self.count}"]),
         }
         self.count += 1
-        part = ir.Operation.create(
+        extracted = ir.Operation.create(
             "tensor.extract_slice",
-            results=[_resized(value, dim, self)],
+            results=[kind],
             operands=[value, *dynamic],
             attributes=attributes,
         )
-        return part.results[0]
-
-
-def _resized(value: ir.Value, dim: int, part: _Range) -> ir.RankedTensorType:
-    shape = list(value.type.shape)
-    shape[dim] = part.stop - part.start
-    return ir.RankedTensorType.get(shape, value.type.element_type)
+        return extracted.results[0]
 
 
 def _size(value: ir.Value, axis: int) -> ir.Value:

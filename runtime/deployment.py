@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lemurc.errors import BudgetError, DeviceError
 from lemurc.manifest import HOST
@@ -18,20 +18,52 @@ from lemurc.runtime.call import Call, Issue
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import Executors, compile_program
+from lemurc.runtime.micro_batches import Batch, MicroBatched
 from lemurc.runtime.placement import Choice, LemurcWarning, choose
 from lemurc.runtime.program import Program
 from lemurc.runtime.spare_threads import on_thread
 from lemurc.runtime.stages import is_tiny, load_stages
 from lemurc.runtime.state import State
+from lemurc.runtime.stream import parts_in_flight
 from lemurc.runtime.suspects import waited_for
 
 if TYPE_CHECKING:
     from lemurc.runtime.simulation import Simulation
     from lemurc.system_file import SystemDescription
 
-Programs = dict[str, Program]
 Results = tuple[list[Any], dict[int, Any]]
 T = TypeVar("T")
+
+
+class Runnable(Protocol):
+    """A Program, or one that computes a call in parts."""
+
+    @property
+    def laid_out(self) -> Program:
+        """What calls consist of."""
+
+    def run(
+        self,
+        arrays: Sequence[Any],
+        state: State | None,
+        on_device: bool,
+        issue: Issue = ...,
+        attempt: Attempt | None = None,
+    ) -> Results: ...
+
+    def begin(
+        self,
+        arrays: Sequence[Any],
+        state: State | None,
+        on_device: bool,
+        issue: Issue = ...,
+        attempt: Attempt | None = None,
+    ) -> Any: ...
+
+    def finish(self, call: Any, on_device: bool, attempt: Attempt | None = None) -> Results: ...
+
+
+Programs = dict[str, Runnable]
 
 
 @dataclass(frozen=True)
@@ -111,7 +143,7 @@ class Deployment:
                 if self._overdue:
                     self._wait_for_overdue()
                 program = programs[function]
-                how = program.issue_and_wait if doubted else issue
+                how = program.laid_out.issue_and_wait if doubted else issue
                 if self.timeout is None:
                     results = (
                         program.run(arrays, state, on_device, how)
@@ -137,7 +169,7 @@ class Deployment:
 
     def begin(
         self, function: str, arrays: list[Any], on_device: bool, issue: Issue
-    ) -> "tuple[Call, Programs]":
+    ) -> "tuple[Call | Batch, Programs]":
         """Queue a call of a model without state; `finish` takes what comes back."""
         doubted = False
         while True:
@@ -159,7 +191,7 @@ class Deployment:
                     self._go_on_without(programs, error, None)
 
     def finish(
-        self, function: str, begun: "tuple[Call, Programs]", on_device: bool, issue: Issue
+        self, function: str, begun: "tuple[Call | Batch, Programs]", on_device: bool, issue: Issue
     ) -> list[Any]:
         """The results of a call that was begun, of another one where a device failed meanwhile."""
         call, programs = begun
@@ -173,7 +205,7 @@ class Deployment:
             if self.timeout is None:
                 return finished()
             attempt = Attempt()
-            attempt.call = call
+            attempt.call = call.calls[0] if isinstance(call, Batch) else call
             return self._limited(program, attempt, finished, None)
         except DeviceError as error:
             if not self._is_in_doubt(error):
@@ -181,7 +213,7 @@ class Deployment:
             results, _ = self.run(function, list(call.arrays), None, on_device, issue)
         return results
 
-    def abandon(self, begun: "tuple[Call, Programs]") -> None:
+    def abandon(self, begun: "tuple[Call | Batch, Programs]") -> None:
         """Wait for a call that was begun and nobody wants, unless a device hangs."""
         if self.timeout is None:
             begun[0].wait()
@@ -194,7 +226,7 @@ class Deployment:
         self.programs, self.executors = {}, {}
 
     def _limited(
-        self, program: Program, attempt: Attempt, work: Callable[[], T], state: State | None
+        self, program: Runnable, attempt: Attempt, work: Callable[[], T], state: State | None
     ) -> T:
         """`work`, which is done for `attempt`, within the timeout."""
         task = on_thread(work)
@@ -203,7 +235,7 @@ class Deployment:
             return attempt.outcome(task, seconds)
         except TimeoutError:
             assert seconds is not None
-            device = waited_for(program, attempt)
+            device = waited_for(program.laid_out, attempt)
             with self._lock:
                 self._overdue += (Overdue(task, device, seconds),)
             raise _took_too_long(device, seconds, state) from None
@@ -252,12 +284,14 @@ class Deployment:
                 executors = load_stages(self._artifact, plan, devices)
                 if simulation is not None:
                     simulation.loaded(executors.values())
-                programs = {
-                    name: compile_program(
+                programs: Programs = {}
+                for name, function in manifest.functions.items():
+                    program = compile_program(
                         self._artifact, function, plan.steps[name], devices, executors, simulation
                     )
-                    for name, function in manifest.functions.items()
-                }
+                    cut = plan.micro_batches.get(name)
+                    depth = parts_in_flight(devices.values())
+                    programs[name] = MicroBatched(program, cut, depth) if cut else program
                 break
             except DeviceError as error:
                 name = error.where if error.where in choice.bound.values() else ""

@@ -172,6 +172,11 @@ class Program:
         return operation.target.name
 
     @property
+    def laid_out(self) -> "Program":
+        """What calls consist of."""
+        return self
+
+    @property
     def where(self) -> str:
         """All its devices."""
         return self._where

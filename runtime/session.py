@@ -253,7 +253,7 @@ class Session:
         from lemurc.runtime.recorder import Recorder
 
         self._check_open()
-        with Recorder(self._deployment.programs.values()) as recorder:
+        with Recorder(p.laid_out for p in self._deployment.programs.values()) as recorder:
             self._issue = recorder.issue
             try:
                 yield recorder

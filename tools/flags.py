@@ -24,6 +24,11 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def micro_batches(ctx: click.Context, param: click.Parameter, value: str) -> int | str:
+    """ "auto", or a number; what is neither is refused with the other options."""
+    return int(value) if value.isdecimal() else value
+
+
 def size_in_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """`800M`, `8G`, `8GiB`, or plain bytes, as a click callback; powers of 1024."""
     if value is None:
@@ -133,6 +138,15 @@ _PLANNING = (
         show_default=True,
         help="What plans over several devices are best at: one call, a stream of requests, or "
         "the memory of the fullest device.",
+    ),
+    click.option(
+        "--micro-batches",
+        metavar="auto|N",
+        default="auto",
+        show_default=True,
+        callback=micro_batches,
+        help="Cut the batch of a call in N parts, so that devices overlap; auto: with "
+        "--objective throughput, in as many as are quickest.",
     ),
     click.option(
         "--budget",

@@ -202,6 +202,14 @@ def chosen_options(given: dict[str, Any], verb: str = "compile") -> CompileOptio
             where="--objective",
             hint=f"one of {', '.join(OBJECTIVES)}",
         )
+    wanted = options.micro_batches
+    if wanted != "auto" and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
+        raise UsageError(
+            f"a call is cut in 'auto' or a number of micro-batches above 0, not {wanted!r}",
+            code="bad-option",
+            where="--micro-batches",
+            hint="give a number that divides the batch, or leave it out",
+        )
     return options
 
 
@@ -301,6 +309,7 @@ def lower(
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
         objective=options.objective,
         splits=tuple(options.splits),
+        micro_batches=_micro_batches(options),
         largest_stage=options.largest_stage,
         measured=measured or {},
         keep_ir=options.save_temps is not None,
@@ -317,6 +326,13 @@ def lower(
         max_rss=options.max_rss,
     )
     return exchange.read_response(folder)
+
+
+def _micro_batches(options: CompileOptions) -> int | None:
+    """None is for the planner to choose."""
+    if options.micro_batches == "auto":
+        return None if options.objective == "throughput" else 1
+    return options.micro_batches
 
 
 def _profile_operations(
@@ -337,6 +353,7 @@ def _profile_operations(
         verify=False,
         pins=(),
         splits=(),
+        micro_batches=1,
         system=None,
         external_weights=None,
     )

@@ -57,6 +57,8 @@ class Request:
     """What plans are best at: latency, throughput or memory."""
     splits: tuple[str, ...] = ()
     """Modules whose weights are split over devices, as `GLOB=PARTS`."""
+    micro_batches: int | None = 1
+    """In how many parts calls are cut; None is what is best for the throughput of one call."""
     largest_stage: int | None = None
     """The most operations a stage may hold; None is no limit."""
     measured: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lemurc.host_stages import host_call
-from lemurc.manifest import HOST, Cost, Device, HostCall, Plan, Prediction, Step, Workload
+from lemurc.manifest import (
+    HOST,
+    Cost,
+    Device,
+    HostCall,
+    MicroBatches,
+    Plan,
+    Prediction,
+    Step,
+    Workload,
+)
 
 
 @dataclass
@@ -81,7 +91,21 @@ def read_plan(
         first = systems.read(module.operation).devices[0]
         targets[first.name] = first.target
     devices = tuple(Device(name, target, name in asked) for name, target in sorted(targets.items()))
-    return Plan(devices, steps, predicted)
+    return Plan(devices, steps, predicted, _micro_batches(module))
+
+
+def _micro_batches(module: Any) -> dict[str, MicroBatches]:
+    from lemurc.passes.attributes import plain
+    from lemurc.passes.graph import entries, symbol
+    from lemurc.passes.micro_batch import MICRO_BATCHES
+
+    found = {}
+    for entry in entries(module.operation):
+        if MICRO_BATCHES in entry.attributes:
+            cut = plain(entry.attributes[MICRO_BATCHES])
+            inputs, outputs = tuple(cut["inputs"]), tuple(cut["outputs"])
+            found[symbol(entry)] = MicroBatches(cut["count"], inputs, outputs)
+    return found
 
 
 def _source(stage: Any) -> StageSource:
