@@ -10,6 +10,7 @@ import numpy as np
 from lemurc.errors import DeviceError
 from lemurc.runtime import transport
 from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.state import Resident, State
 from lemurc.runtime.timeline import Point, Timeline
 
@@ -90,6 +91,8 @@ class Call:
 
     def blame(self, error: DeviceError) -> None:
         """Name all devices whose work failed: IREE hands a failure on to all work behind it."""
+        if error.code not in FAILURES:
+            return
         failed = [line.device.name for line in self.work.timelines() if line.failed]
         error.where = ", ".join(dict.fromkeys([*failed, error.where]))
 

@@ -108,6 +108,8 @@ class Deployment:
         self._simulate = simulate
         self.timeout = timeout
         self.failed = {}
+        self.programs = {}
+        self.simulation = None
         self._overdue: tuple[Overdue, ...] = ()
         self._lock = threading.RLock()
         if told := self._settle({}, None):
@@ -117,6 +119,8 @@ class Deployment:
         """One that shares what is loaded and may come to another plan."""
         with self._lock:
             twin = copy.copy(self)
+            if self.simulation is not None:
+                self.simulation.share()
         twin._artifact = artifact
         twin._lock = threading.RLock()
         return twin
@@ -217,6 +221,8 @@ class Deployment:
             wait([on_thread(begun[0].wait)], self.timeout)
 
     def close(self) -> None:
+        if self.simulation is not None and self.programs:
+            self.simulation.end()
         self.programs, self.executors = {}, {}
 
     def _limited(
@@ -293,6 +299,8 @@ class Deployment:
                     raise
                 cause = cause or error
                 excluded = {**excluded, name: error.message}
+        if self.simulation is not None:
+            self.simulation.end()
         self.choice, self.devices, self.executors = choice, devices, executors
         self.simulation, self.programs = simulation, programs
         new = [why for name, why in excluded.items() if name not in self.failed]

@@ -50,6 +50,8 @@ class Simulation:
         self.host_worker = Worker(HOST)
         self._links: dict[tuple[str, str], Worker] = {}
         self._opened: dict[str, Machine] = {}
+        self._users = 1
+        self._ended = threading.Event()
 
     def choose(
         self, manifest: Manifest, wanted: Sequence[str] | None, failed: frozenset[str]
@@ -92,7 +94,8 @@ class Simulation:
         if name not in self._opened:
             described = self._described[name]
             target = described.target if described.target in HOST_TARGETS else "cpu"
-            self._opened[name] = Machine(name, target, self._slower[name], described.memory)
+            slower, memory = self._slower[name], described.memory
+            self._opened[name] = Machine(name, target, slower, memory, self.sleep)
         return self._opened[name]
 
     def loaded(self, executors: Iterable[object]) -> None:
@@ -103,6 +106,19 @@ class Simulation:
                 weights[executor.device.name].update(executor.weight_bytes)
         for name, sizes in weights.items():
             self._opened[name].hold(sum(sizes.values()))
+
+    def share(self) -> None:
+        """One more session uses it."""
+        self._users += 1
+
+    def end(self) -> None:
+        """A session uses it no more; after the last one nothing sleeps any longer."""
+        self._users -= 1
+        if not self._users:
+            self._ended.set()
+
+    def sleep(self, seconds: float) -> None:
+        self._ended.wait(max(0.0, seconds))
 
     def link(self, src: str, dst: str) -> Worker:
         """The thread that transfers from one device to another."""
@@ -183,10 +199,18 @@ class Simulation:
 class Machine:
     """One simulated device: a thread, a device of IREE's to compute on it, and memory."""
 
-    def __init__(self, name: str, target: str, slower: float, memory: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: str,
+        slower: float,
+        memory: int | None,
+        sleep: Callable[[float], None],
+    ) -> None:
         self.device = OpenDevice(name, target, "simulated", own_device(name), is_host=True)
         self.worker = Worker(name)
         self._slower = slower
+        self._sleep = sleep
         self._limit = memory
         self._weights = 0
         self._needs: dict[tuple[Any, ...], int] = {}
@@ -210,7 +234,7 @@ class Machine:
             self._needs[what] = after - live
             self._refuse_more_than_limit(after, f"run {what[0]}")
         end = begin + self._slower * (time.thread_time() - computed)
-        time.sleep(max(0.0, end - time.perf_counter()))
+        self._sleep(end - time.perf_counter())
 
     def report(self) -> SimulatedDevice:
         return SimulatedDevice(

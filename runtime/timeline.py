@@ -12,7 +12,7 @@ from typing import Any
 from iree.runtime import HalFence
 
 from lemurc.runtime.devices import OpenDevice
-from lemurc.runtime.iree_errors import translated
+from lemurc.runtime.iree_errors import FROM_IREE, translated
 
 _POLL_NS = 200_000_000
 _NOTHING = HalFence(1)
@@ -72,7 +72,7 @@ class Timeline:
         """Whether the work that reaches `value` is done, or failed."""
         try:
             return bool(self.semaphore.query() >= value)
-        except RuntimeError:
+        except FROM_IREE:
             return True
 
     @property
@@ -80,7 +80,7 @@ class Timeline:
         """Whether some of its work failed, or came after work that did."""
         try:
             self.semaphore.query()
-        except RuntimeError:
+        except FROM_IREE:
             return True
         return False
 

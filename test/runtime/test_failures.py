@@ -3,6 +3,7 @@
 Every test has a minute: one that hangs is one that failed.
 """
 
+import asyncio
 import dataclasses
 import gc
 import importlib.util
@@ -27,6 +28,7 @@ import lemurc
 from lemurc.errors import ArtifactError, BudgetError, DeviceError, LemurcError, UsageError
 from lemurc.runtime import async_calls
 from lemurc.runtime.placement import LemurcWarning
+from lemurc.runtime.timeline import Timeline
 from lemurc.system_file import DeviceDescription, LinkDescription, SystemDescription
 from lemurc.tools import cli
 
@@ -39,7 +41,7 @@ LOST, FULL = failures.LOST, failures.FULL
 X = np.arange(1, 5, dtype=np.float32)
 W = np.arange(4, dtype=np.float32)
 Y = (X + W) ** 2 + X
-SECONDS = 0.3
+SECONDS = 0.5
 """A timeout that a call which does not hang keeps, on a machine that is busy."""
 
 
@@ -204,6 +206,10 @@ CASES = [
         "faulty:0 faulty:2", "running on faulty:0, faulty:2 instead",
     ),
     goes_on(
+        "no-plan-but-the-other-of-iree", TWO[:1], lambda f: f.refuses("cpu:1", "b", FULL), "cpu:0",
+        "running on cpu:0 instead",
+    ),
+    goes_on(
         "to-another-of-its-kind", MIXED, lambda f: f.raises(0, "wait", BUS), "cpu:0 faulty:1",
         "running on cpu:0, faulty:1 instead", spare=1,
     ),
@@ -297,7 +303,7 @@ def test_a_device_hangs(hang: Hang, strict: bool, artifact: Any, faults: Any) ->
         hang.hangs(faults)
         begin = time.monotonic()
         with pytest.raises(
-            BudgetError, match=f"longer than 0.3 s, and waits for {hang.device}"
+            BudgetError, match=f"longer than 0.5 s, and waits for {hang.device}"
         ) as caught:
             session(X)
         assert caught.value.code == "call-timeout" and caught.value.where == hang.device
@@ -398,13 +404,14 @@ def test_a_slow_device_past_the_timeout_is_used_on(artifact: Any) -> None:
         assert session.devices == ("cpu:0", "cpu:1") and not session.failed
 
 
-def test_a_simulated_device_fills_up_in_a_step(artifact: Any) -> None:
+@pytest.mark.parametrize("plans", [TWO, TWO[:1]], ids=["stored", "no-stored-plan"])
+def test_a_simulated_device_fills_up_in_a_step(plans: tuple[str, ...], artifact: Any) -> None:
     system = slow(2.0, memory=8)
-    with lemurc.load(artifact(*TWO), simulate=system) as session:
+    with lemurc.load(artifact(*plans), simulate=system) as session:
         with pytest.warns(LemurcWarning, match="live bytes are more than its 8"):
             np.testing.assert_array_equal(session(X), Y)
         assert session.devices == ("cpu:0",)
-    with lemurc.load(artifact(*TWO), simulate=system, strict=True) as session:
+    with lemurc.load(artifact(*plans), simulate=system, strict=True) as session:
         with pytest.raises(DeviceError, match="live bytes are more than its 8"):
             session(X)
 
@@ -556,10 +563,14 @@ def test_a_timeout_while_state_is_updated_in_place_says_so(artifact: Any, faults
         totals(session, 3, ZERO)
 
 
-def test_a_call_that_was_given_up_takes_no_effect_later(artifact: Any, faults: Any) -> None:
-    with lemurc.load(artifact(*MIXED, state=True), timeout=SECONDS) as session:
+@pytest.mark.parametrize("step", ["submit", "wait", "download"])
+def test_a_call_that_was_given_up_takes_no_effect_later(
+    step: str, artifact: Any, faults: Any
+) -> None:
+    path = artifact("cpu:0 cpu:0 faulty:0", CPU, state=True)
+    with lemurc.load(path, timeout=SECONDS) as session:
         total = totals(session, 2, ZERO)
-        faults.hangs(0, "submit")
+        faults.hangs(0, step)
         with pytest.raises(BudgetError):
             session(X)
         faults.release()
@@ -568,6 +579,28 @@ def test_a_call_that_was_given_up_takes_no_effect_later(artifact: Any, faults: A
         np.testing.assert_array_equal(session.state()["total"], total)
         totals(session, 2, total)
         assert not session.failed
+
+
+@pytest.mark.vulkan
+def test_an_interrupt_while_state_is_brought_to_a_device(
+    lab: Any, stage: Any, vulkan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = stage(("input:0", "state:total"), ("v0",), "%r = arith.addf %a, %b : f32")
+    path = lab.write(
+        "far-total", {"s": add}, [{"s": "vulkan:0"}], ["v0"], weights={"total": ZERO},
+        state_updates={"total": "v0"}, targets=("vulkan",),
+    )  # fmt: skip
+
+    def interrupted(line: Timeline) -> None:
+        raise KeyboardInterrupt
+
+    with lemurc.load(path) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(Timeline, "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session(X)
+        assert not session._state.residents["total"].views, "the copy may not have arrived"
+        np.testing.assert_array_equal(session(X), X)
 
 
 # Tensors on devices, and calls at once
@@ -644,6 +677,19 @@ def test_a_running_call_is_cancelled(artifact: Any, faults: Any) -> None:
         np.testing.assert_array_equal(queued.result(), total**2 + X)
         assert not queued.cancel()
         totals(session, 1, total)
+
+
+def test_a_task_of_asyncio_is_cancelled(artifact: Any, faults: Any) -> None:
+    async def serve(session: Any) -> np.ndarray:
+        faults.hangs(0, "wait")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(session.run_async(X)), SECONDS)
+        faults.mend()
+        answer: np.ndarray = await asyncio.wrap_future(session.run_async(X))
+        return answer
+
+    with lemurc.load(artifact(*ALONE)) as session:
+        np.testing.assert_array_equal(asyncio.run(serve(session)), Y)
 
 
 def test_a_cancelled_call_does_not_keep_others(artifact: Any, faults: Any) -> None:
@@ -869,6 +915,26 @@ for _ in range(4):
     except BudgetError as error:
         print(error.code, error.where)
 """
+
+
+CRAWLS_AT_EXIT = """
+import numpy as np, lemurc
+from lemurc.errors import BudgetError
+from lemurc.system_file import DeviceDescription, LinkDescription, SystemDescription
+devices = tuple(DeviceDescription(name, "cpu") for name in ("cpu:0", "cpu:1"))
+system = SystemDescription(devices, (LinkDescription("cpu:0", "cpu:1", 1000.0, {{"1": 1e9}}),))
+with lemurc.load({artifact!r}, simulate=system, timeout=0.2) as session:
+    try:
+        session(np.ones(4, np.float32))
+    except BudgetError as error:
+        print(error.code, error.where)
+"""
+
+
+def test_the_process_ends_though_a_simulated_link_crawls(artifact: Any) -> None:
+    code = CRAWLS_AT_EXIT.format(artifact=str(artifact(*TWO)))
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=40)
+    assert (ran.returncode, ran.stdout) == (0, "call-timeout cpu:1\n"), ran.stderr
 
 
 def test_the_process_ends_though_a_queue_is_stuck(artifact: Any) -> None:
