@@ -8,6 +8,7 @@ from lemurc.passes.fold_batch_norm import FoldBatchNorm
 from lemurc.passes.form_stages import FormStages
 from lemurc.passes.fuse import Fuse
 from lemurc.passes.hoist_parameters import HoistParameters
+from lemurc.passes.keep_order import KeepOrder
 from lemurc.passes.outline_stages import OutlineStages
 from lemurc.passes.place import Place
 from lemurc.passes.schedule import Schedule
@@ -42,6 +43,7 @@ def optimize(level: int = 2, explain: bool = False) -> list[Step]:
 def partition(
     objective: str = "latency",
     time_limit: float = 2.0,
+    order: str = "memory",
     largest: int | None = None,
     explain: Sequence[str] = (),
 ) -> list[Step]:
@@ -54,6 +56,7 @@ def partition(
         Place(objective, time_limit, explain=bool(explain)),
         *([ExplainPlacement(",".join(explain), objective)] if explain else []),
         FormStages(largest=largest or 0),
-        Schedule(),  # stages must exist: it orders them, and what is inside
+        Schedule(order),  # stages must exist: it orders them, and what is inside
+        *([KeepOrder()] if order == "memory" else []),
         OutlineStages(),
     ]

@@ -20,6 +20,7 @@ PASSES = {
     "form-stages": "form_stages:FormStages",
     "fuse": "fuse:Fuse",
     "hoist-parameters": "hoist_parameters:HoistParameters",
+    "keep-order": "keep_order:KeepOrder",
     "keep-roundings": "keep_roundings:KeepRoundings",
     "keep-zero-signs": "keep_zero_signs:KeepZeroSigns",
     "normalize-torch": "normalize_torch:NormalizeTorch",

@@ -33,7 +33,7 @@ def unfuse_conflicts(
             body = functions.get(graphs.callee(op.operation))
             why = legality.conflict(op.operation) if body is not None else ""
             if body is not None and why:
-                members = _inline(op.operation, body, functions, Sizes(entry))
+                members = inline_group(op.operation, body, functions, Sizes(entry))
                 for member in members if explain else ():
                     member.attributes[APART] = attribute([taken_apart(member, why, functions)])
                 changed = True
@@ -43,7 +43,7 @@ def unfuse_conflicts(
             del functions[name]
 
 
-def _inline(
+def inline_group(
     call: ir.Operation, body: ir.Operation, functions: dict[str, ir.Operation], sizes: Sizes
 ) -> list[ir.Operation]:
     """The operations that stand where the call was."""

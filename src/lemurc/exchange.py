@@ -55,6 +55,8 @@ class Request:
     """Whether composites may become calls of our own kernels."""
     objective: str = "latency"
     """What plans are best at: latency, throughput or memory."""
+    order: str = "memory"
+    """Which order operations are put in: memory (little of it is needed) or program."""
     largest_stage: int | None = None
     """The most operations a stage may hold; None is no limit."""
     measured: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -162,7 +162,10 @@ def _partitions(
         if number > 0 and not cut and len(system["devices"]) > 1:
             continue
         steps = pipelines.partition(
-            request.objective, largest=request.largest_stage, explain=request.explain
+            request.objective,
+            order=request.order,
+            largest=request.largest_stage,
+            explain=request.explain,
         )
         module = ir.Module.parse(optimized)
         module.operation.attributes["lemur.system"] = attribute(with_host(system, module))

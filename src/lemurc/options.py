@@ -9,6 +9,9 @@ from typing import Literal, get_args
 Objective = Literal["latency", "throughput", "memory"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
+Order = Literal["memory", "program"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+
 Progress = Callable[[str, int, int, str], None]
 """`progress(phase, done, total, detail)`; `total` is 0 while it is not known."""
 
@@ -21,6 +24,7 @@ class CompileOptions:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
     `objective` is what plans over several devices are best at: the time of one call, requests per
     second when calls follow each other (`session.stream`), or the memory of the fullest device.
+    `order` is that of operations: one that needs little memory, or the program's own.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `largest_stage` is the most operations a stage may hold: a model in small pieces can be
     measured piece by piece. `profile` does that, and predicts times by what it finds.
@@ -36,6 +40,7 @@ class CompileOptions:
     pins: tuple[str, ...] = ()
     system: str | Path | None = None
     objective: Objective = "latency"
+    order: Order = "memory"
     opt_level: int = 2
     trust_pickle: bool = False
     model_factory: str | None = None
