@@ -1,12 +1,16 @@
 """What a second, slower device gains: plans made for unequal devices, run on simulated ones.
 
     python benchmarks/pipeline.py [--slowdowns 4,2] [--layers 12] [--stretch 4] [--json FILE]
+    python benchmarks/pipeline.py --batch 16 [--micro-batches 2,4,8] [--layers 4]
     python benchmarks/pipeline.py --zoo [--only bert,gpt2]
 
 A transformer is compiled for a fast device and one that is so many times slower: with
 `--objective throughput`, and with half of the layers pinned to each. Streams of requests on
 the fast device alone, on both plans, take turns; reported is the median over rounds of the
 ratio to the fast device in the same round. The bound is the sum of the speeds.
+
+`--batch B` compares one call of a batch of B cut in micro-batches with one that is not, on two
+devices that are equally fast.
 
 `--zoo` compares one call of the latency plan with one of the best single device, for every
 model of test/zoo.py.
@@ -37,12 +41,15 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--stretch", type=float, default=1.0)
+    parser.add_argument("--batch", type=int, help="measure calls cut in micro-batches")
+    parser.add_argument("--micro-batches", default="2,4,8", help="how many, between commas")
     parser.add_argument("--zoo", action="store_true")
     parser.add_argument("--only", help="models of the zoo, between commas")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = zoo(chosen, Path(folder)) if chosen.zoo else pipelines(chosen, Path(folder))
+        measure = zoo if chosen.zoo else micro_batches if chosen.batch else pipelines
+        rows = measure(chosen, Path(folder))
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(rows, indent=1) + "\n")
 
@@ -109,6 +116,47 @@ def pipelines(chosen: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
                 f"{row['of_bound']:4.0%} of the bound  depth {row['depth']}"
             )
             session.close()
+    return rows
+
+
+def micro_batches(chosen: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    import lemurc
+    from lemurc.system_file import write_system
+
+    model, args = transformer(chosen.layers, chosen.width, chosen.tokens, chosen.batch)
+    write_system(folder / "system.json", system(1.0, chosen.stretch, planned=True))
+    simulate = system(1.0, chosen.stretch)
+    sessions = {}
+    for count in (1, "auto", *map(int, chosen.micro_batches.split(","))):
+        path = folder / f"{count}.lemur"
+        options = {"objective": "throughput", "micro_batches": count, "golden": "none"}
+        lemurc.compile(model, args, output=path, system=folder / "system.json", **options)
+        sessions[str(count)] = lemurc.load(path, simulate=simulate)
+    cut = sessions["auto"].plan.micro_batches
+    chosen_count = cut["main"].count if cut else 1
+    rates = in_turns({name: Calls(session, args) for name, session in sessions.items()})
+    whole = sessions["1"].simulated
+    rows = []
+    print(
+        f"{chosen.layers} layers, width {chosen.width}, batch {chosen.batch} of {chosen.tokens} "
+        f"tokens; two devices of one thread each, all times stretched {chosen.stretch:g}x; auto "
+        f"is {chosen_count}"
+    )
+    for name, session in sessions.items():
+        pairs = zip(rates[name], rates["1"], strict=True)
+        ratio = statistics.median(mine / one for mine, one in pairs)
+        values = max(
+            (device.peak_bytes - device.weight_bytes) / (one.peak_bytes - one.weight_bytes)
+            for device, one in zip(session.simulated, whole, strict=True)
+        )
+        per_second = statistics.median(rates[name])
+        rows.append({"micro_batches": name, "ratio": ratio, "per_second": per_second,
+                     "values_to_whole": values})  # fmt: skip
+        print(
+            f"  {name:>4} micro-batches  {per_second:7.2f} calls/s  {ratio:5.3f}x  "
+            f"{values:4.0%} of the memory of values"
+        )
+        session.close()
     return rows
 
 
@@ -189,7 +237,7 @@ def zoo(chosen: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def transformer(layers: int, width: int, tokens: int) -> Any:
+def transformer(layers: int, width: int, tokens: int, batch: int = 1) -> Any:
     import torch
     from transformers import BertConfig, BertModel
     from workloads import Pick
@@ -203,7 +251,7 @@ def transformer(layers: int, width: int, tokens: int) -> Any:
         vocab_size=2000,
     )
     model = Pick(BertModel(config).eval(), "last_hidden_state")
-    return model, (torch.randint(0, 2000, (1, tokens)),)
+    return model, (torch.randint(0, 2000, (batch, tokens)),)
 
 
 def read_zoo() -> Any:

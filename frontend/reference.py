@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,31 @@ from lemurc import pytree
 from lemurc.errors import InputError, UnsupportedModelError
 from lemurc.frontend.arrays import to_array, to_tensor
 from lemurc.frontend.program import Array, Reference
+from lemurc.frontend.ties import StableTies
 from lemurc.pytree import Tree
 
 
 def eager_reference(
-    module: torch.nn.Module, in_tree: Tree, out_tree: Tree, updates: tuple[int, ...] = ()
+    module: torch.nn.Module,
+    in_tree: Tree,
+    out_tree: Tree,
+    updates: tuple[int, ...] = (),
+    *,
+    stable_ties: bool = False,
 ) -> Reference:
     """Flat arrays in, flat arrays out, then the inputs of `updates` as the call left them.
 
     Each call starts from the state of now. Calls run on copies (parameters shared, buffers
     and attributes not), so neither the user's module nor a later call sees what a call
-    changes.
+    changes. `stable_ties` fixes the places of equal values, see `ties.py`.
     """
     initial = _copy(module)
 
     def run(inputs: list[Array]) -> list[Array]:
         tensors = [to_tensor(array) for array in inputs]
         args, kwargs = pytree.unflatten(in_tree, tensors)
-        with torch.no_grad(), _exported_attention():
+        ties = StableTies() if stable_ties else nullcontext()
+        with torch.no_grad(), _exported_attention(), ties:
             result = _copy(initial)(*args, **kwargs)
         try:
             leaves = pytree.flatten(out_tree, result, "result")

@@ -23,6 +23,7 @@ from lemurc.frontend.recurrent import loops_for_recurrent_layers
 from lemurc.frontend.reference import eager_reference
 from lemurc.frontend.shape_guards import count_guards, require_no_new_guards
 from lemurc.frontend.signature import signature_of, updated_inputs
+from lemurc.frontend.ties import names_places
 from lemurc.frontend.transforms import is_transform_error, lost_values, recorded
 from lemurc.frontend.user_code import raised_by_user, raising_line, said
 from lemurc.frontend.weights import WeightStore
@@ -69,7 +70,13 @@ def _program(entry_points: dict[str, EntryPoint], name: str) -> Program:
         )
         tree = signatures[key]
         updates = signatures[key].input_updates
-        references[key] = eager_reference(eager, tree.in_tree, tree.out_tree, updates)
+        references[key] = eager_reference(
+            eager,
+            tree.in_tree,
+            tree.out_tree,
+            updates,
+            stable_ties=names_places(program.graph),
+        )
         examples[key] = _example(program, entry_points[key])
     random = {key: random_results(p) for key, p in decomposed.items() if draws(p)}
     mlir, guards = import_programs(decomposed, store)

@@ -28,6 +28,7 @@ from lemurc.passes.graph import Graph
 from lemurc.passes.legality import Legality, matches, near, paths_of, why_illegal
 from lemurc.passes.placement import Assignment, Problem, evaluate
 from lemurc.passes.placement_problem import build
+from lemurc.passes.split_weights import why_split
 
 EVERYTHING = "*"
 """The glob that also covers what belongs to no module."""
@@ -139,6 +140,7 @@ class _Explained:
             "line": python_line(op.location),
             "device": self._names[device],
             "why": self._why(place),
+            "split": why_split(self._graph.function, self._graph.reference(op.results[0])),
             "flops": cost["flops"],
             "bytes": cost["bytes_read"] + cost["bytes_written"],
             "seconds": self._problem.seconds[place][device],

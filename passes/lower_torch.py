@@ -5,6 +5,7 @@ composites; argument and result attributes are as they were.
 """
 
 from lemurc.passes.base import Pass
+from lemurc.passes.bitcast_views import BitcastViews
 from lemurc.passes.collapse_batch_matmul import CollapseBatchMatmul
 from lemurc.passes.convert_torch import ConvertTorch
 from lemurc.passes.expand_remainders import ExpandRemainders
@@ -31,6 +32,7 @@ def lower_torch(*, host_ops: bool = False, strict: bool = False) -> list[Pass | 
     return [
         RaisePatterns(),  # what models write out by hand gets its name
         NormalizeTorch(),  # spellings that torch-mlir would crash on or refuse
+        BitcastViews(),  # torch-mlir refuses them
         *([OutlineHostOps(strict)] if host_ops else []),  # before composites hide them
         OutlineComposites(),  # meaning becomes calls, before anything decomposes
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do

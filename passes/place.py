@@ -20,10 +20,11 @@ from lemurc.options import OBJECTIVES
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.base import Pass
+from lemurc.passes.chunk import NO_CHUNKS
 from lemurc.passes.legality import Legality, check_pins, paths_of
-from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate, gap
+from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate
 from lemurc.passes.placement_problem import build
-from lemurc.passes.placement_search import first_assignment
+from lemurc.passes.solve_placement import is_too_much, solve
 from lemurc.passes.unfuse import unfuse_conflicts
 
 
@@ -57,7 +58,9 @@ class Place(Pass):
         for graph in placed:
             allowed = [legality.devices(graph.nodes[index]) for index in graph.placeable]
             problem = build(graph, system, functions, allowed, self.objective)
-            assignment, solver = self._solve(problem, system)
+            assignment, solver = solve(problem, self.time_limit)
+            if assignment is None or is_too_much(problem, assignment, system):
+                raise _does_not_fit(problem, system, graph.function)
             for index, device in zip(graph.placeable, assignment, strict=True):
                 name = system.devices[device].name
                 graph.nodes[index].attributes["lemur.device"] = ir.StringAttr.get(name)
@@ -65,28 +68,17 @@ class Place(Pass):
                 graph, system, legality, allowed, assignment, evaluate(problem, assignment), solver
             )
 
-    def _solve(self, problem: Problem, system: systems.System) -> tuple[Assignment, str]:
-        if all(len(devices) == 1 for devices in problem.allowed):
-            return [devices[0] for devices in problem.allowed], "no choice"
-        incumbent = first_assignment(problem)
-        try:
-            from lemurc.passes.placement_solver import improve
 
-            improved, verdict = improve(problem, incumbent, self.time_limit)
-        except ImportError:
-            improved, verdict = incumbent, "heuristic"
-            if incumbent is not None:
-                verdict = f"heuristic, within {gap(problem, incumbent):.1%} of the optimum"
-        if improved is None:
-            limits = ", ".join(f"{d.name}: {d.memory}" for d in system.devices)
-            weights = sum(weight.size for weight in problem.weights)
-            raise UsageError(
-                f"no placement fits the devices' memory: {weights} bytes of packed weights "
-                f"and up to {max(problem.live, default=0)} live bytes, against {limits}",
-                code="does-not-fit",
-                hint="add a device, a smaller batch, or a lower precision",
-            )
-        return improved, verdict
+def _does_not_fit(problem: Problem, system: systems.System, entry: ir.Operation) -> UsageError:
+    limits = ", ".join(f"{d.name}: {d.memory}" for d in system.devices)
+    weights = sum(weight.size for weight in problem.weights)
+    return UsageError(
+        f"no placement fits the devices' memory: {weights} bytes of packed weights "
+        f"and up to {max(problem.live, default=0)} live bytes, against {limits}"
+        + (f"; {entry.attributes[NO_CHUNKS].value}" if NO_CHUNKS in entry.attributes else ""),
+        code="does-not-fit",
+        hint="add a device, a smaller batch, or a lower precision",
+    )
 
 
 def _explanation(

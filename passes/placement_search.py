@@ -21,7 +21,7 @@ _HALVINGS = 12
 def first_assignment(problem: Problem) -> Assignment | None:
     """The best that is found without a solver; None where nothing is found that fits."""
     best: Assignment | None = None
-    for candidate in _simple_answers(problem):
+    for candidate in simple_answers(problem):
         if evaluate(problem, candidate).fits and (
             best is None or _key(problem, candidate) < _key(problem, best)
         ):
@@ -76,7 +76,8 @@ def _key(problem: Problem, assignment: Assignment) -> tuple[float, float]:
     return evaluate(problem, assignment).objective(problem.objective)
 
 
-def _simple_answers(problem: Problem) -> Iterator[Assignment]:
+def simple_answers(problem: Problem) -> Iterator[Assignment]:
+    """All on one device, and pieces in program order; they need not fit."""
     count = len(problem.allowed)
     for device in problem.devices:
         yield [_prefer(problem, node, device) for node in range(count)]

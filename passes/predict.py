@@ -6,11 +6,12 @@ from collections.abc import Callable
 from torch_mlir import ir
 
 from lemurc.cost_model import stage_seconds
-from lemurc.manifest import OrderMemory, Prediction, Transfer
+from lemurc.manifest import DeviceMemory, OrderMemory, Prediction, Transfer
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes import workloads
 from lemurc.passes.graph import Graph
+from lemurc.passes.micro_batch import parts_of
 from lemurc.passes.placement_problem import host_of, state_updates
 from lemurc.passes.predict_memory import predict_memory, run_of
 from lemurc.passes.sizes import Sizes
@@ -85,11 +86,20 @@ def _predict(
         if (source := where.get(value)) is not None and reader != source
     ]
     memory, memory_by_step = predict_memory(graph, sizes, called)
+    count = parts_of(graph.function)
+    if count > 1:
+        # As many as the runtime has in flight; each waits where the busiest device is.
+        held = min(count, len(seconds) + 1)
+        memory = {
+            name: DeviceMemory(device.weights, held * device.activations)
+            for name, device in memory.items()
+        }
+    one = sum(seconds.values()) + sum(transfer.seconds for transfer in transfers)
     return Prediction(
-        seconds=sum(seconds.values()) + sum(transfer.seconds for transfer in transfers),
-        transfer_bytes=sum(transfer.bytes for transfer in transfers),
-        crossings=len(transfers),
-        seconds_by_device=dict(seconds),
+        seconds=one + (count - 1) * max(seconds.values(), default=0.0),
+        transfer_bytes=count * sum(transfer.bytes for transfer in transfers),
+        crossings=count * len(transfers),
+        seconds_by_device={name: count * taken for name, taken in seconds.items()},
         seconds_by_step=tuple(steps),
         transfers=tuple(transfers),
         memory=memory,

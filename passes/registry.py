@@ -8,6 +8,8 @@ from lemurc.passes.base import Pass
 
 PASSES = {
     "annotate-cost": "annotate_cost:AnnotateCost",
+    "bitcast-views": "bitcast_views:BitcastViews",
+    "chunk": "chunk:Chunk",
     "collapse-batch-matmul": "collapse_batch_matmul:CollapseBatchMatmul",
     "convert-onnx": "convert_onnx:ConvertOnnx",
     "convert-torch": "convert_torch:ConvertTorch",
@@ -23,6 +25,7 @@ PASSES = {
     "keep-order": "keep_order:KeepOrder",
     "keep-roundings": "keep_roundings:KeepRoundings",
     "keep-zero-signs": "keep_zero_signs:KeepZeroSigns",
+    "micro-batch": "micro_batch:MicroBatch",
     "normalize-torch": "normalize_torch:NormalizeTorch",
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-host-ops": "outline_host_ops:OutlineHostOps",
@@ -33,6 +36,7 @@ PASSES = {
     "schedule": "schedule:Schedule",
     "simplify": "simplify:Simplify",
     "sort-nan-last": "sort_nan_last:SortNanLast",
+    "split-weights": "split_weights:SplitWeights",
     "thread-random-state": "thread_random_state:ThreadRandomState",
     "trim-windows": "trim_windows:TrimWindows",
     "verify-lemur": "verify_lemur:VerifyLemur",

@@ -18,7 +18,7 @@ from lemurc.passes import graph as graphs
 from lemurc.passes.fuse import outline_groups
 from lemurc.passes.graph import Graph
 from lemurc.passes.sizes import Sizes
-from lemurc.passes.unfuse import inline_group
+from lemurc.passes.unfuse import unfuse
 
 _KEPT = ("lemur.device", "lemur.stage")
 
@@ -72,7 +72,7 @@ def split(
     kept = {name: call.attributes[name] for name in _KEPT if name in call.attributes}
     inner = [op.operation for op in body.regions[0].blocks[0].operations]
     inner = [op for op in inner[:-1] if not graphs.is_free(op)]
-    members = inline_group(call, body, functions, sizes)
+    members = unfuse(call, body, functions, sizes)
     for member in members:
         for name, value in kept.items():
             member.attributes[name] = value

@@ -33,10 +33,14 @@ _FIGURES = frozenset(item.name for item in dataclasses.fields(Figures))
 
 @dataclass(frozen=True)
 class Device:
+    """`memory_known` is false of what devices of a target typically have: that guides choices,
+    and where there is none nobody is refused for it."""
+
     name: str
     target: str
     figures: Figures = Figures()
     memory: int | None = None
+    memory_known: bool = True
     illegal_types: frozenset[str] = frozenset()
     illegal_kinds: frozenset[str] = frozenset()
 

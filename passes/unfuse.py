@@ -33,7 +33,7 @@ def unfuse_conflicts(
             body = functions.get(graphs.callee(op.operation))
             why = legality.conflict(op.operation) if body is not None else ""
             if body is not None and why:
-                members = inline_group(op.operation, body, functions, Sizes(entry))
+                members = unfuse(op.operation, body, functions, Sizes(entry))
                 for member in members if explain else ():
                     member.attributes[APART] = attribute([taken_apart(member, why, functions)])
                 changed = True
@@ -43,10 +43,10 @@ def unfuse_conflicts(
             del functions[name]
 
 
-def inline_group(
+def unfuse(
     call: ir.Operation, body: ir.Operation, functions: dict[str, ir.Operation], sizes: Sizes
 ) -> list[ir.Operation]:
-    """The operations that stand where the call was."""
+    """Replace the call of a fused group; the operations that stand where it was."""
     block = body.regions[0].blocks[0]
     *operations, terminator = (op.operation for op in block.operations)
     inside = dict(zip(block.arguments, call.operands, strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.errors import InputError
+from lemurc.errors import DeviceError, InputError
 from lemurc.manifest import HOST, TensorSpec
 
 
@@ -26,10 +26,20 @@ class DeviceTensor:
         self.shape = tuple(view.shape)
 
     def numpy(self) -> np.ndarray:
-        """A copy in host memory."""
+        """A copy in host memory; DeviceError when the device is gone."""
         from lemurc.runtime.transport import fetch_now
 
-        return fetch_now(self.view, self.device, self.dtype)
+        try:
+            return fetch_now(self.view, self.device, self.dtype)
+        except DeviceError as error:
+            if error.code not in ("device-lost", "device-failed"):
+                raise
+            raise DeviceError(
+                f"a tensor of an earlier call is lost with {self.device.name}: {error.message}",
+                code="tensor-lost",
+                where=self.device.name,
+                hint="compute it again; arrays in host memory outlive devices",
+            ) from error
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()

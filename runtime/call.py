@@ -1,14 +1,16 @@
 """One call in progress: what it has computed, and what it still waits for."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from lemurc.errors import DeviceError
 from lemurc.runtime import transport
 from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.state import Resident, State
 from lemurc.runtime.timeline import Point, Timeline
 
@@ -79,9 +81,20 @@ class Call:
         """Block until all that was issued so far is done; raises what a device reported."""
         for pending in list(self.pending.values()):
             pending.wait()
-        for line in self.work.timelines():
-            if line.value > self.begun(line):
-                line.wait()
+        try:
+            for line in self.work.timelines():
+                if line.value > self.begun(line):
+                    line.wait()
+        except DeviceError as error:
+            self.blame(error)
+            raise
+
+    def blame(self, error: DeviceError) -> None:
+        """Name all devices whose work failed: IREE hands a failure on to all work behind it."""
+        if error.code not in FAILURES:
+            return
+        failed = [line.device.name for line in self.work.timelines() if line.failed]
+        error.where = ", ".join(dict.fromkeys([*failed, error.where]))
 
     def give_away_donated(self) -> None:
         with contextlib.suppress(IndexError):  # stages of simulated devices begin on threads
@@ -90,6 +103,9 @@ class Call:
 
     def begun(self, line: Timeline) -> int:
         return self._started.setdefault(line, line.value)
+
+
+Issue = Callable[["Operation", Call], None]
 
 
 class Operation(Protocol):
@@ -105,6 +121,10 @@ class Operation(Protocol):
 
 
 class Pending(Protocol):
+    @property
+    def done(self) -> bool:
+        """Whether it is known to be done, or to have failed."""
+
     def wait(self) -> None:
         """Block until the work is done; raises why it could not be."""
 

@@ -37,6 +37,7 @@ WEIGHTS_ENTRY = "weights.irpa"
 COMMENT_PREFIX = b"lemurc sha256="
 COMMENT_LENGTH = len(COMMENT_PREFIX) + 64
 
+_BUFFER_ALIGNMENT = 64
 _PADDING_FIELD = 0xD935
 _EPOCH = 0x21
 _LIMIT32 = 0xFFFFFFFF
@@ -202,20 +203,20 @@ def _write_beside(
 
 
 def _write_weights(path: Path, offset: int, weights: Mapping[str, np.ndarray]) -> dict[str, Weight]:
-    """An IRPA archive at `offset` of a new file; tensors that share memory are stored once."""
+    """An IRPA archive at `offset` of a new file; what lies in memory of another tensor is stored
+    with it."""
     from iree.runtime import ParameterIndex
 
-    stored: dict[tuple[int, int], str] = {}
-    stands_for: dict[str, str] = {}
+    flat = {
+        name: np.asarray(weights[name], order="C").reshape(-1).view(np.uint8)
+        for name in sorted(weights)
+    }
+    within = _within(flat)
     index = ParameterIndex()
-    for name in sorted(weights):
-        array = np.asarray(weights[name], order="C")
-        flat = array.reshape(-1).view(np.uint8)
-        key = (flat.__array_interface__["data"][0], flat.nbytes)
-        stands_for[name] = stored.setdefault(key, name) if flat.nbytes else name
-        if stands_for[name] == name:
-            index.add_buffer(name, flat)
-    needed = sum(weights[name].nbytes for name in set(stands_for.values()))
+    for name, (owner, _) in within.items():
+        if name == owner:
+            index.add_buffer(name, flat[name])
+    needed = sum(flat[name].nbytes for name, (owner, _) in within.items() if name == owner)
     if shutil.disk_usage(path.parent).free < needed:
         # IREE writes through a memory map, where a full disk would be a bus error.
         raise OSError(28, f"No space left on device ({needed} bytes of weights)")
@@ -225,11 +226,32 @@ def _write_weights(path: Path, offset: int, weights: Mapping[str, np.ndarray]) -
         name: Weight(
             dtype=str(weights[name].dtype),
             shape=tuple(weights[name].shape),
-            offset=offsets[stands_for[name]] if weights[name].nbytes else 0,
-            length=weights[name].nbytes,
+            offset=offsets[owner] + distance if flat[name].nbytes else 0,
+            length=flat[name].nbytes,
         )
-        for name in sorted(weights)
+        for name, (owner, distance) in within.items()
     }
+
+
+def _within(flat: Mapping[str, np.ndarray]) -> dict[str, tuple[str, int]]:
+    """Of each tensor the one whose bytes hold its own, at which distance; itself where none does.
+
+    Distances are multiples of what devices want buffers aligned to.
+    """
+    start = {name: bytes_.__array_interface__["data"][0] for name, bytes_ in flat.items()}
+    found: dict[str, tuple[str, int]] = {}
+    owner = ""
+    for name in sorted(flat, key=lambda name: (start[name], -flat[name].nbytes, name)):
+        inside = (
+            bool(owner) and start[name] + flat[name].nbytes <= start[owner] + flat[owner].nbytes
+        )
+        distance = start[name] - start[owner] if inside else 0
+        if not flat[name].nbytes or not inside or distance % _BUFFER_ALIGNMENT:
+            found[name] = (name, 0)
+            owner = name if flat[name].nbytes and not inside else owner
+        else:
+            found[name] = (owner, distance)
+    return {name: found[name] for name in sorted(found)}
 
 
 def _data_offset(header: int, name: str) -> int:

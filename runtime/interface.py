@@ -5,7 +5,9 @@
 A package publishes its driver under the entry point group `lemurc.devices`. Threads call
 these methods at once, so a device orders its own work: what is submitted runs in the order
 of submission, or as if it did, and an input may be an output of a submission that is not done.
-An exception of any of them is told to the user as a failure of the device, with its text.
+An exception of any of them is told to the user as a failure of the device, with its text;
+MemoryError says that it is full. One that does not return is left behind, where the user set a
+timeout, and its device is not used on.
 """
 
 from collections.abc import Sequence

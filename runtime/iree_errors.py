@@ -7,11 +7,24 @@ from types import TracebackType
 from lemurc.errors import ArtifactError, DeviceError, InternalError, LemurcError
 
 _STATUS = re.compile(r"\b([A-Z][A-Z_]{4,}); ")
-_FROM_IREE = (RuntimeError, ValueError, IndexError, MemoryError, SystemError, OSError)
-FAILURES = ("out-of-memory", "device-lost", "device-failed")
+FROM_IREE = (RuntimeError, ValueError, IndexError, MemoryError, SystemError, OSError)
+FAILURES = ("out-of-memory", "device-lost", "device-failed", "device-hung")
 """Codes of the errors after which another device may still answer."""
 
 _LOST = ("ABORTED", "UNAVAILABLE", "DATA_LOSS")
+_LOST_SAYS = re.compile(
+    r"VK_ERROR_DEVICE_LOST"
+    r"|CUDA_ERROR_(ASSERT|CONTEXT_IS_DESTROYED|DEVICE_UNAVAILABLE|ECC_UNCORRECTABLE"
+    r"|HARDWARE_STACK_ERROR|ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|INVALID_ADDRESS_SPACE|INVALID_PC"
+    r"|LAUNCH_FAILED|LAUNCH_TIMEOUT|MISALIGNED_ADDRESS|NVLINK_UNCORRECTABLE)"
+    r"|hipError(Assert|ContextIsDestroyed|ECCNotCorrectable|IllegalAddress|LaunchFailure"
+    r"|LaunchTimeOut)"
+)
+"""Of drivers, after which nothing runs on the device; IREE's status says as little as INTERNAL."""
+
+_MEMORY_SAYS = re.compile(
+    r"VK_ERROR_OUT_OF_(HOST|DEVICE)_MEMORY|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory"
+)
 
 
 class translating(ABC):
@@ -43,7 +56,10 @@ class translating(ABC):
         if error is not None:
             meaning = self.meaning(error, self._doing, self._device)
             if meaning is not None:
-                raise meaning from error
+                try:
+                    raise meaning from error
+                finally:
+                    del meaning  # it refers to this frame
 
 
 class translated(translating):
@@ -53,22 +69,23 @@ class translated(translating):
 
     @staticmethod
     def meaning(error: BaseException, doing: str, device: str) -> LemurcError | None:
-        return translate(error, doing, device) if isinstance(error, _FROM_IREE) else None
+        return translate(error, doing, device) if isinstance(error, FROM_IREE) else None
 
 
 def translate(error: BaseException, doing: str, device: str) -> LemurcError:
     text = summary(error)
-    status = _STATUS.search(str(error))
-    code = status.group(1) if status else ""
+    # UNKNOWN is put around errors that say more
+    code = next((code for code in _STATUS.findall(str(error)) if code != "UNKNOWN"), "")
     message = f"cannot {doing} on {device}: {text}"
-    if code == "RESOURCE_EXHAUSTED" or isinstance(error, MemoryError):
+    no_memory = code == "RESOURCE_EXHAUSTED" or _MEMORY_SAYS.search(str(error))
+    if no_memory or isinstance(error, MemoryError):
         return out_of_memory(message, device)
     if "empty buffer range" in text:
         return DeviceError(
             f"{device} cannot compute on tensors without elements", code="empty-tensor",
             where=device, hint="skip the call when an input is empty, or load with devices=['cpu']",
         )  # fmt: skip
-    if code in _LOST:
+    if code in _LOST or _LOST_SAYS.search(str(error)):
         return DeviceError(
             message, code="device-lost", where=device,
             hint="look at the driver's log; leave the device out with devices=",

@@ -92,9 +92,9 @@ class Recall:
             put(call, self, array, self.cell, self.device, self.target, self.element, True)
             if self.own:
                 return
-            resident.views[self.target.name] = (self.target, call.views[self.cell])
             if call.ready[self.cell] is not None:
                 call.work.copies[self.device].wait()
+            resident.views[self.target.name] = (self.target, call.views[self.cell])
             return
         call.views[self.cell] = known[1]
         if self.own and self.replaced and not resident.shared:

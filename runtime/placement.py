@@ -9,6 +9,7 @@ from lemurc.errors import DeviceError
 from lemurc.manifest import HOST, Manifest, ModuleFile, Plan, Stage
 from lemurc.runtime import cpu_features
 from lemurc.runtime.devices import HOST_TARGETS, Inventory, discover, is_software, kinds
+from lemurc.runtime.reassignment import reassigned
 
 
 class LemurcWarning(UserWarning):
@@ -47,6 +48,8 @@ class Placement:
     crossings: int
     transfer_bytes: int
     passed_over: tuple[str, ...] = ()
+    predicted: bool = True
+    """Whether shares and bytes are those that were planned; else shares are those of stages."""
 
     def line(self) -> str:
         """cuda:0 391/412 ops, 96% of predicted time; cpu 21 ops (sort x3, ...); ...
@@ -59,17 +62,16 @@ class Placement:
                 names = [f"{op} x{n}" if n > 1 else op for op, n in sorted(device.kinds.items())]
                 parts.append(f"{HOST} (PyTorch): {', '.join(names)}")
             elif number == 0:
-                parts.append(
-                    f"{device.device} {device.ops}/{self.ops} ops, "
-                    f"{device.share:.0%} of predicted time"
-                )
+                share = f", {device.share:.0%} of predicted time" if self.predicted else ""
+                parts.append(f"{device.device} {device.ops}/{self.ops} ops{share}")
             else:
                 common = Counter(device.kinds).most_common(3)
                 kinds = ", ".join(f"{kind} x{n}" if n > 1 else kind for kind, n in common)
                 more = ", ..." if len(device.kinds) > 3 else ""
                 parts.append(f"{device.device} {device.ops} ops ({kinds}{more})")
         plural = "" if self.crossings == 1 else "s"
-        parts.append(f"{self.crossings} crossing{plural}, {_size(self.transfer_bytes)}")
+        size = f", {_size(self.transfer_bytes)}" if self.predicted else ""
+        parts.append(f"{self.crossings} crossing{plural}{size}")
         return "; ".join(parts)
 
 
@@ -81,8 +83,8 @@ def choose(
 ) -> Choice:
     """The first plan whose devices are here, allowed by `wanted`, and not `excluded`.
 
-    Devices that are software come last unless `wanted`, or a pin when it was compiled,
-    names them.
+    Where there is none, the first one whose stages other devices can take over. Devices that
+    are software come last unless `wanted`, or a pin when it was compiled, names them.
     """
     targets = targets_of(manifest)
     for name in wanted or ():
@@ -107,6 +109,9 @@ def choose(
                 return Choice(plan, bound, tuple(passed_over))
             names = ", ".join(d.name for d in plan.devices if d.target != HOST)
             passed_over.append(f"the plan for {names}: {why}")
+    moved = _reassigned(manifest, found, wanted, excluded)
+    if moved is not None:
+        return Choice(*moved, tuple(passed_over))
     everything = inventory or discover(kinds())
     reasons = [*_why_not_wanted(targets, wanted or (), everything), *passed_over]
     raise DeviceError(
@@ -166,26 +171,11 @@ def _bind(
 
     None is `excluded`; one that is `avoided` only serves where the user asked for it.
     """
-    bound: dict[str, str] = {}
-    ordinals: Counter[str] = Counter()
+    bound = _devices_for(plan, found, wanted, excluded, avoided)
     for device in plan.devices:
-        if device.target == HOST:
-            bound[device.name] = HOST
-            continue
-        # A plan may call its devices what it likes; the machine's are target:number.
-        preferred = device.name
-        if not re.fullmatch(rf"{device.target}:\d+", preferred):
-            preferred = f"{device.target}:{ordinals[device.target]}"
-        ordinals[device.target] += 1
-        out = excluded if device.asked else excluded | avoided
-        free = [
-            name
-            for name in _candidates(device.target, preferred, found, wanted)
-            if name not in bound.values() and name not in out
-        ]
-        if not free:
+        if bound[device.name] is None:
+            preferred = _preferred_names(plan)[device.name]
             return None, _why_not(device.target, preferred, found, wanted, excluded)
-        bound[device.name] = free[0]
     kinds = {device.name: device.target for device in plan.devices}
     for steps in plan.steps.values():
         for step in steps:
@@ -199,7 +189,67 @@ def _bind(
                     f"{step.stage} has code for {target} {', '.join(archs) or '(none)'}, "
                     f"this machine runs {have if target == 'cpu' else 'something else'}"
                 )
-    return bound, ""
+    return {name: device for name, device in bound.items() if device is not None}, ""
+
+
+def _reassigned(
+    manifest: Manifest, found: Inventory, wanted: Sequence[str] | None, excluded: frozenset[str]
+) -> tuple[Plan, dict[str, str]] | None:
+    """The first plan whose stages all have code for devices that are left; software comes last."""
+    targets = {
+        name: target
+        for target in targets_of(manifest)
+        for name in _candidates(target, "", found, wanted)
+        if name not in excluded
+    }
+    left = sorted(targets, key=lambda name: is_software(found.descriptions.get(name, "")))
+
+    def can(stage: Stage, device: str) -> bool:
+        return bool(modules_for(stage, device.partition(":")[0]))
+
+    for plan in manifest.plans:
+        bound = _devices_for(plan, found, wanted, excluded, frozenset())
+        moved = reassigned(manifest, plan, bound, {name: targets[name] for name in left}, can)
+        if moved is not None:
+            return moved
+    return None
+
+
+def _devices_for(
+    plan: Plan,
+    found: Inventory,
+    wanted: Sequence[str] | None,
+    excluded: frozenset[str],
+    avoided: frozenset[str],
+) -> dict[str, str | None]:
+    """The machine's device for each device of the plan, or None where there is none for it."""
+    bound: dict[str, str | None] = {}
+    preferred = _preferred_names(plan)
+    for device in plan.devices:
+        if device.target == HOST:
+            bound[device.name] = HOST
+            continue
+        out = excluded if device.asked else excluded | avoided
+        free = [
+            name
+            for name in _candidates(device.target, preferred[device.name], found, wanted)
+            if name not in bound.values() and name not in out
+        ]
+        bound[device.name] = free[0] if free else None
+    return bound
+
+
+def _preferred_names(plan: Plan) -> dict[str, str]:
+    """A plan may call its devices what it likes; the machine's are target:number."""
+    names: dict[str, str] = {}
+    ordinals: Counter[str] = Counter()
+    for device in plan.devices:
+        numbered = re.fullmatch(rf"{device.target}:\d+", device.name)
+        names[device.name] = (
+            device.name if numbered else f"{device.target}:{ordinals[device.target]}"
+        )
+        ordinals[device.target] += 1
+    return names
 
 
 def _candidates(

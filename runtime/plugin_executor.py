@@ -22,10 +22,14 @@ class PluginWork:
         self._submission = submission
         self._doing = doing
         self._device = device
+        self.done = False
 
     def wait(self) -> None:
-        with guarded(self._doing, self._device):
-            self._submission.wait()
+        try:
+            with guarded(self._doing, self._device):
+                self._submission.wait()
+        finally:
+            self.done = True
 
 
 class PluginExecutor:

@@ -2,26 +2,26 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lemurc.errors import InputError, InternalError
+from lemurc.errors import DeviceError, InputError, InternalError
 from lemurc.manifest import Function
 from lemurc.runtime import transport
+from lemurc.runtime.attempt import Attempt, GivenUp
 from lemurc.runtime.boundary import DeviceTensor
-from lemurc.runtime.call import Call, Operation, Workspace
+from lemurc.runtime.call import Call, Issue, Operation, Workspace
 from lemurc.runtime.devices import OpenDevice, Turns
-from lemurc.runtime.iree_errors import translated
-from lemurc.runtime.operations import Fetch
+from lemurc.runtime.iree_errors import FROM_IREE, translate, translated
+from lemurc.runtime.operations import Duplicate, Feed, Fetch, Invoke, InvokeHost, Move, Recall
+from lemurc.runtime.plugin_operations import FeedPlugin, InvokePlugin, MovePlugin, RecallPlugin
 from lemurc.runtime.state import Resident, State
 
 if TYPE_CHECKING:
     from lemurc.runtime.simulation import Simulation
-
-Issue = Callable[[Operation, Call], None]
 
 
 def issue_plainly(operation: Operation, call: Call) -> None:
@@ -85,16 +85,17 @@ class Program:
         state: State | None,
         on_device: bool,
         issue: Issue = issue_plainly,
+        attempt: Attempt | None = None,
     ) -> tuple[list[Any], dict[int, Any]]:
         """Flat outputs for checked flat inputs, and new values of inputs by position.
 
         State is replaced when all went well. `issue` issues each operation: who measures
-        does more than that.
+        does more than that. Raises GivenUp when the `attempt` was.
         """
         with self._turns:
-            call = self.begin(arrays, state, on_device, issue)
+            call = self.begin(arrays, state, on_device, issue, attempt)
             call.wait()
-        return self.finish(call, on_device)
+        return self.finish(call, on_device, attempt)
 
     def begin(
         self,
@@ -102,8 +103,9 @@ class Program:
         state: State | None,
         on_device: bool,
         issue: Issue = issue_plainly,
+        attempt: Attempt | None = None,
     ) -> Call:
-        """Queue the work of one call."""
+        """Queue the work of one call; GivenUp, once devices are idle, when the `attempt` was."""
         with self._lock:
             work = self._idle.pop() if self._idle else None
         if work is None:
@@ -114,10 +116,21 @@ class Program:
             from lemurc.runtime.simulated_call import SimulatedCall
 
             call.issuer = SimulatedCall(self.simulation, self, on_device)
-        self._issue(call, on_device, issue)
+        if attempt is None:
+            self._issue(call, on_device, issue)
+            return call
+        attempt.call = call
+        try:
+            self._issue(call, on_device, attempt.issuing(issue))
+        except GivenUp:
+            attempt.settle()
+            raise
+        attempt.operation = None
         return call
 
-    def finish(self, call: Call, on_device: bool) -> tuple[list[Any], dict[int, Any]]:
+    def finish(
+        self, call: Call, on_device: bool, attempt: Attempt | None = None
+    ) -> tuple[list[Any], dict[int, Any]]:
         """What `run` returns, of a call that was waited for."""
         if self.function.checks:
             self._raise_failed_checks(call)
@@ -127,6 +140,8 @@ class Program:
             index: self._value(call, update, isinstance(call.arrays[index], DeviceTensor), guarded)
             for index, update in self._updates.items()
         }
+        if attempt is not None:
+            attempt.take_effect()
         self._commit(call, on_device)
         with self._lock:
             self._idle.append(call.work)
@@ -139,18 +154,59 @@ class Program:
             read += [result.reference for result in (*self._results, *self._updates.values())]
         yield from (self.homes[reference][0] for reference in read if reference in self.homes)
 
+    def issue_and_wait(self, operation: Operation, call: Call) -> None:
+        """So that a failure is that of the operation's device: no work is behind it."""
+        call.issue(operation)
+        call.wait()
+
+    def device_of(self, operation: Operation) -> str:
+        """Where it is done; of a transfer, the end that is not in host memory."""
+        if isinstance(operation, (Invoke, InvokePlugin)):
+            return operation.executor.device.name
+        if isinstance(operation, (Move, MovePlugin)):
+            near = operation.origin.is_host
+            return operation.target.name if near else operation.origin.name
+        if isinstance(operation, (Duplicate, Fetch)):
+            return self.devices[operation.device].name
+        assert isinstance(operation, (Feed, FeedPlugin, Recall, RecallPlugin, InvokeHost))
+        return operation.target.name
+
+    @property
+    def laid_out(self) -> "Program":
+        """What calls consist of."""
+        return self
+
+    @property
+    def where(self) -> str:
+        """All its devices."""
+        return self._where
+
     def _issue(self, call: Call, on_device: bool, issue: Issue) -> None:
-        with translated("run", self._where):
+        operation: Operation | None = None
+        try:
             for operation, read in zip(self.operations, self._last_reads, strict=True):
                 issue(operation, call)
                 if call.issuer is None:  # others issue in an order of their own
                     for cell in read:
                         call.views[cell] = None
             if not on_device:
-                for fetch in self.fetches:
-                    issue(fetch, call)
+                for operation in self.fetches:
+                    issue(operation, call)
             if self.flags is not None:
-                issue(self.flags, call)
+                operation = self.flags
+                issue(operation, call)
+        except DeviceError as error:
+            call.blame(error)
+            raise
+        except FROM_IREE as error:
+            where = self._where if operation is None else self.device_of(operation)
+            meaning = translate(error, "run", where)
+            if isinstance(meaning, DeviceError):
+                call.blame(meaning)
+            try:
+                raise meaning from error
+            finally:
+                del meaning  # it refers to this frame
 
     def _value(
         self, call: Call, result: _Result, on_device: bool, guarded: list[np.ndarray]

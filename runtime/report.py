@@ -1,9 +1,9 @@
 """What a loaded session says about its placement."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from lemurc.manifest import HOST, Manifest, Plan
+from lemurc.manifest import HOST, Manifest, Plan, Step
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.layout import Executors
 from lemurc.runtime.placement import Choice, DevicePlacement, Placement
@@ -49,9 +49,23 @@ def placement_of(
         function=function,
         devices=tuple(row for row in rows if row.stages) or tuple(rows[:1]),
         ops=sum(row.ops for row in rows),
-        crossings=predicted.crossings if predicted else 0,
+        crossings=predicted.crossings if predicted else _crossings(manifest, steps),
         transfer_bytes=predicted.transfer_bytes if predicted else 0,
         passed_over=choice.passed_over,
+        predicted=predicted is not None,
+    )
+
+
+def _crossings(manifest: Manifest, steps: Sequence[Step]) -> int:
+    """Values of one device that another one reads, once for each that does."""
+    made = {ref: step.device for step in steps for ref in manifest.stages[step.stage].outputs}
+    return len(
+        {
+            (reference, step.device)
+            for step in steps
+            for reference in manifest.stages[step.stage].inputs
+            if made.get(reference, step.device) != step.device
+        }
     )
 
 

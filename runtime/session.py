@@ -12,7 +12,7 @@ import copy
 import os
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,13 @@ from lemurc.errors import UsageError
 from lemurc.manifest import RANDOM_STATE, Plan
 from lemurc.runtime.arguments import Arguments
 from lemurc.runtime.artifact import Artifact
-from lemurc.runtime.deployment import Deployment
+from lemurc.runtime.async_calls import CLOSING_SECONDS, AsyncCalls
+from lemurc.runtime.attempt import Attempt
+from lemurc.runtime.call import Issue
+from lemurc.runtime.deployment import Deployment, warn
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.placement import Placement
-from lemurc.runtime.program import Issue, issue_plainly
+from lemurc.runtime.program import issue_plainly
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.state import State
@@ -49,6 +52,7 @@ def load(
     check_weights: bool = True,
     imports: Sequence[str] = (),
     simulate: "str | os.PathLike[str] | SystemDescription | None" = None,
+    timeout: float | None = None,
 ) -> "Session":
     """Open the artifact at `path` and load it on the devices that are here.
 
@@ -58,6 +62,8 @@ def load(
     first: those that define the operators which the artifact leaves to PyTorch.
     `simulate` is a system.json, or what it says: the devices are then those it describes,
     simulated by this processor (docs/simulation.md).
+    A call that takes longer than `timeout` seconds is given up with a BudgetError, and a device
+    that goes on hanging is done without (docs/failures.md).
     """
     import_modules([imports] if isinstance(imports, str) else imports)
     if isinstance(simulate, (str, os.PathLike)):
@@ -65,7 +71,18 @@ def load(
 
         simulate = read_system(Path(simulate))
     artifact = Artifact.open(path, check_weights=check_weights)
-    return Session(artifact, devices, strict, simulate)
+    return Session(artifact, devices, strict, simulate, timeout)
+
+
+def _checked_timeout(seconds: float | None) -> float | None:
+    usable = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if seconds is None or (usable and 0 < seconds <= threading.TIMEOUT_MAX):
+        return seconds
+    raise UsageError(
+        f"a timeout is a number of seconds above 0, or None, got {seconds!r}",
+        code="bad-timeout",
+        hint="leave it out: a call may then take as long as it likes",
+    )
 
 
 def _check_outputs(outputs: str | None) -> None:
@@ -94,6 +111,7 @@ class Session:
         devices: Sequence[str] | None = None,
         strict: bool = False,
         simulate: "SystemDescription | None" = None,
+        timeout: float | None = None,
     ) -> None:
         self.artifact = artifact
         self.manifest = artifact.manifest
@@ -103,12 +121,13 @@ class Session:
         self._entries = {name: EntryPoint(self, name) for name in self.manifest.functions}
         self._state = State(artifact) if self.manifest.state else None
         self._serial = threading.RLock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._async: AsyncCalls | None = None
         self._issue: Issue = issue_plainly
         self._closed = False
         self._process = os.getpid()
         wanted = [devices] if isinstance(devices, str) else devices
-        self._deployment = Deployment(artifact, wanted, strict, simulate)
+        limit = _checked_timeout(timeout)
+        self._deployment = Deployment(artifact, wanted, strict, simulate, limit)
 
     # Calling
 
@@ -140,20 +159,21 @@ class Session:
     def run_async(self, *args: Any, function: str = "main", **kwargs: Any) -> "Future[Any]":
         """Queue a call; inputs are copied, so the caller may reuse them at once.
 
-        Those that the model changes in place are changed when the result is there.
+        Those that the model changes in place are changed when the result is there. A call that
+        is cancelled, even while it runs, changes nothing.
         """
         arguments = Arguments(self._signature(function), args, kwargs)
         own = arguments.copied()
 
-        def run() -> Any:
-            results, updates = self._run(function, own, False)
+        def run(attempt: Attempt) -> Any:
+            results, updates = self._run(function, own, False, attempt)
             return arguments.answer(results, updates, False)
 
-        if self._pool is None:
+        if self._async is None:
             with self._serial:
                 workers = 1 if self._state is not None else 4
-                self._pool = self._pool or ThreadPoolExecutor(workers, "lemurc")
-        return self._pool.submit(run)
+                self._async = self._async or AsyncCalls(workers)
+        return self._async.submit(run)
 
     def stream(
         self,
@@ -190,7 +210,7 @@ class Session:
                 results = self._deployment.finish(function, begun, on_device, self._issue)
                 return arguments.answer(results, {}, on_device)
 
-            return Begun(result, begun[0].wait)
+            return Begun(result, lambda: self._deployment.abandon(begun))
 
         return in_order(requests, one if in_flight == 1 else several, in_flight)
 
@@ -203,11 +223,22 @@ class Session:
             return 1
         return wanted or automatic_depth(self.plan, function)
 
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds a call may take, from when it begins; None: as long as it likes."""
+        return self._deployment.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float | None) -> None:
+        self._deployment.timeout = _checked_timeout(seconds)
+
     def _run(
-        self, function: str, arrays: list[Any], on_device: bool
+        self, function: str, arrays: list[Any], on_device: bool, attempt: Attempt | None = None
     ) -> tuple[list[Any], dict[int, Any]]:
         with self._serial if self._state is not None else _nothing:
-            return self._deployment.run(function, arrays, self._state, on_device, self._issue)
+            return self._deployment.run(
+                function, arrays, self._state, on_device, self._issue, attempt
+            )
 
     def measured(self, function: str, arrays: list[Any], issue: Issue) -> None:
         """One call that `issue` issues the operations of; see runtime/profile.py."""
@@ -222,7 +253,7 @@ class Session:
         from lemurc.runtime.recorder import Recorder
 
         self._check_open()
-        with Recorder(self._deployment.programs.values()) as recorder:
+        with Recorder(p.laid_out for p in self._deployment.programs.values()) as recorder:
             self._issue = recorder.issue
             try:
                 yield recorder
@@ -280,7 +311,7 @@ class Session:
             twin._state = self._state.copy(twin.artifact) if self._state is not None else None
         twin._entries = {name: EntryPoint(twin, name) for name in self.manifest.functions}
         twin._serial = threading.RLock()
-        twin._pool = None
+        twin._async = None
         return twin
 
     # What runs where
@@ -312,6 +343,11 @@ class Session:
         }
 
     @property
+    def failed(self) -> dict[str, str]:
+        """The devices that failed and are done without, and why."""
+        return dict(self._deployment.failed)
+
+    @property
     def simulated(self) -> "tuple[SimulatedDevice, ...]":
         """The devices that are simulated, with the memory they needed so far; mostly none."""
         simulation = self._deployment.simulation
@@ -320,24 +356,33 @@ class Session:
     def placement_line(self, function: str | None = None) -> str:
         """One line of `placement`: `cuda:0 391/412 ops, 96% of predicted time; ...`.
 
-        It ends with what is simulated, if anything is.
+        It ends with devices that failed, and with what is simulated, if anything is.
         """
         name = function or ("main" if "main" in self.manifest.functions else self.functions[0])
         line = self.placement[name].line()
+        if self.failed:
+            line = f"{line}; without {', '.join(self.failed)}, which failed"
         simulation = self._deployment.simulation
         return line if simulation is None else f"{line}; {simulation.line()}"
 
     # Ending
 
     def close(self) -> None:
-        """Let go of code, weights and state. Results stay valid; closing twice is fine."""
-        with self._serial:
-            self._closed = True
-            if self._pool is not None:
-                self._pool.shutdown(wait=True)
-            self._deployment.close()
-            self._state = None
-            self.artifact.close()
+        """Let go of code, weights and state, when calls in progress have ended. Results stay
+        valid; closing twice is fine.
+
+        Calls of which none ends within 30 seconds are left behind, with a LemurcWarning.
+        """
+        self._closed = True
+        ended = self._async is None or self._async.close()
+        idle = self._serial.acquire(timeout=CLOSING_SECONDS if ended else 0.0)
+        if idle:
+            self._serial.release()
+        self._deployment.close()
+        self._state = None
+        self.artifact.close()
+        if not (ended and idle):
+            warn(f"the session was closed while a call on {', '.join(self.devices)} did not end")
 
     def __enter__(self) -> "Session":
         return self

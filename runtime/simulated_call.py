@@ -86,7 +86,7 @@ class SimulatedCall:
         if origin != target:
             size = call.views[operation.cell].get_buffer().byte_length()
             seconds = self._simulation.transfer_seconds(origin, target, size)
-            work = functools.partial(time.sleep, seconds)
+            work = functools.partial(self._simulation.sleep, seconds)
             link = self._simulation.link(origin, target)
             queued = Queued("transfer", f"{origin} -> {target}", operation.cell, size)
             self._add(call, link, work, operation, queued)
@@ -115,7 +115,7 @@ class SimulatedCall:
             call.views[operation.cell] = transport.copied_to(source, operation.target)
             size = queued.bytes = source.get_buffer().byte_length()
             end = begin + simulation.transfer_seconds(origin, target, size)
-            time.sleep(max(0.0, end - time.perf_counter()))
+            simulation.sleep(end - time.perf_counter())
 
         self._add(call, link, work, operation, queued)
 
@@ -130,7 +130,7 @@ class SimulatedCall:
 
         def work() -> None:
             size = queued.bytes = call.views[cell].get_buffer().byte_length()
-            time.sleep(simulation.transfer_seconds(device, host, size))
+            simulation.sleep(simulation.transfer_seconds(device, host, size))
 
         queued.ran = call.pending[cell] = Job(link, work, [self._made_by[cell]])
         self._queued.append(queued)

@@ -24,6 +24,7 @@ from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.iree_errors import out_of_memory
 from lemurc.runtime.machine import available_cores
 from lemurc.runtime.placement import Choice, modules_for
+from lemurc.runtime.reassignment import reassigned
 from lemurc.runtime.work_queue import Worker
 from lemurc.system_file import (
     DeviceDescription,
@@ -49,6 +50,8 @@ class Simulation:
         self.host_worker = Worker(HOST)
         self._links: dict[tuple[str, str], Worker] = {}
         self._opened: dict[str, Machine] = {}
+        self._users = 1
+        self._ended = threading.Event()
 
     def choose(
         self, manifest: Manifest, wanted: Sequence[str] | None, failed: frozenset[str]
@@ -67,6 +70,10 @@ class Simulation:
                 return Choice(plan, bound, tuple(passed_over))
             names = ", ".join(d.name for d in plan.devices if d.target != HOST)
             passed_over.append(f"the plan for {names}: {why}")
+        for plan in manifest.plans:
+            moved = self._reassigned(manifest, plan, allowed)
+            if moved is not None:
+                return Choice(*moved, tuple(passed_over))
         names = ", ".join(self._described)
         raise DeviceError(
             f"no plan of this artifact can be simulated with {names}"
@@ -87,7 +94,8 @@ class Simulation:
         if name not in self._opened:
             described = self._described[name]
             target = described.target if described.target in HOST_TARGETS else "cpu"
-            self._opened[name] = Machine(name, target, self._slower[name], described.memory)
+            slower, memory = self._slower[name], described.memory
+            self._opened[name] = Machine(name, target, slower, memory, self.sleep)
         return self._opened[name]
 
     def loaded(self, executors: Iterable[object]) -> None:
@@ -98,6 +106,19 @@ class Simulation:
                 weights[executor.device.name].update(executor.weight_bytes)
         for name, sizes in weights.items():
             self._opened[name].hold(sum(sizes.values()))
+
+    def share(self) -> None:
+        """One more session uses it."""
+        self._users += 1
+
+    def end(self) -> None:
+        """A session uses it no more; after the last one nothing sleeps any longer."""
+        self._users -= 1
+        if not self._users:
+            self._ended.set()
+
+    def sleep(self, seconds: float) -> None:
+        self._ended.wait(max(0.0, seconds))
 
     def link(self, src: str, dst: str) -> Worker:
         """The thread that transfers from one device to another."""
@@ -128,15 +149,12 @@ class Simulation:
         self, manifest: Manifest, plan: Plan, allowed: Sequence[DeviceDescription]
     ) -> tuple[dict[str, str] | None, str]:
         bound: dict[str, str] = {}
+        found = self._devices_for(plan, allowed)
         for device in plan.devices:
-            if device.target == HOST:
-                bound[device.name] = HOST
-                continue
-            free = [d.name for d in allowed if d.target == device.target]
-            free = [name for name in free if name not in bound.values()]
-            if not free:
+            name = found[device.name]
+            if name is None:
                 return None, f"no {device.target} device is left for {device.name}"
-            bound[device.name] = device.name if device.name in free else free[0]
+            bound[device.name] = name
         for steps in plan.steps.values():
             for step in steps:
                 stage, name = manifest.stages[step.stage], bound[step.device]
@@ -144,6 +162,34 @@ class Simulation:
                     has = ", ".join(sorted({module.target for module in stage.modules}))
                     return None, f"{step.stage} on {name} has code for {has} and none for cpu"
         return bound, ""
+
+    def _devices_for(
+        self, plan: Plan, allowed: Sequence[DeviceDescription]
+    ) -> dict[str, str | None]:
+        """The described device for each device of the plan, or None where there is none for it."""
+        bound: dict[str, str | None] = {}
+        for device in plan.devices:
+            free = [d.name for d in allowed if d.target == device.target]
+            free = [name for name in free if name not in bound.values()]
+            if device.target == HOST:
+                bound[device.name] = HOST
+            elif device.name in free:
+                bound[device.name] = device.name
+            else:
+                bound[device.name] = free[0] if free else None
+        return bound
+
+    def _reassigned(
+        self, manifest: Manifest, plan: Plan, allowed: Sequence[DeviceDescription]
+    ) -> tuple[Plan, dict[str, str]] | None:
+        bound = self._devices_for(plan, allowed)
+        left = {device.name: device.target for device in allowed}
+
+        def can(stage: Stage, name: str) -> bool:
+            there = any(module.target == left[name] for module in stage.modules)
+            return (there or name in bound.values()) and self._has_code(stage, name)
+
+        return reassigned(manifest, plan, bound, left, can)
 
     def _has_code(self, stage: Stage, name: str) -> bool:
         target = self._described[name].target
@@ -153,10 +199,18 @@ class Simulation:
 class Machine:
     """One simulated device: a thread, a device of IREE's to compute on it, and memory."""
 
-    def __init__(self, name: str, target: str, slower: float, memory: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: str,
+        slower: float,
+        memory: int | None,
+        sleep: Callable[[float], None],
+    ) -> None:
         self.device = OpenDevice(name, target, "simulated", own_device(name), is_host=True)
         self.worker = Worker(name)
         self._slower = slower
+        self._sleep = sleep
         self._limit = memory
         self._weights = 0
         self._needs: dict[tuple[Any, ...], int] = {}
@@ -180,7 +234,7 @@ class Machine:
             self._needs[what] = after - live
             self._refuse_more_than_limit(after, f"run {what[0]}")
         end = begin + self._slower * (time.thread_time() - computed)
-        time.sleep(max(0.0, end - time.perf_counter()))
+        self._sleep(end - time.perf_counter())
 
     def report(self) -> SimulatedDevice:
         return SimulatedDevice(

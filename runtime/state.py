@@ -8,6 +8,7 @@ from lemurc.errors import DeviceError, InputError
 from lemurc.manifest import RANDOM_STATE, Weight
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
+from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.transport import fetch_now
 
 
@@ -23,23 +24,41 @@ class Resident:
         self.host = host
         self.views: dict[str, tuple[OpenDevice, Any]] = {}
         self.shared = False
-        self._given_away = False
+        self._lost = ""
+
+    @property
+    def lost(self) -> bool:
+        return bool(self._lost)
 
     def give_away(self) -> None:
-        self.host, self.views, self._given_away = None, {}, True
+        self.host, self.views, self._lost = None, {}, "in a call that failed or was given up"
+
+    def lose(self, device: str) -> None:
+        """What `device` has of it is gone."""
+        if self.views.pop(device, None) is not None and self.host is None and not self.views:
+            self._lost = f"with {device}"
 
     def array(self) -> np.ndarray:
         """The value in host memory; not to be written to."""
-        if self._given_away:
-            raise DeviceError(
-                "the state of this session was lost in a call that failed",
-                code="state-lost",
-                hint="continue with session.reset() or session.load_state(...)",
-            )
+        if self._lost:
+            raise _lost(self._lost)
         if self.host is None:
             device, view = next(iter(self.views.values()))
-            self.host = fetch_now(view, device, self.dtype)
+            try:
+                self.host = fetch_now(view, device, self.dtype)
+            except DeviceError as error:
+                if error.code not in FAILURES or error.code == "out-of-memory":
+                    raise
+                raise _lost(f"with {device.name}") from error
         return self.host
+
+
+def _lost(how: str) -> DeviceError:
+    return DeviceError(
+        f"the state of this session was lost {how}",
+        code="state-lost",
+        hint="continue with session.reset() or session.load_state(...)",
+    )
 
 
 class State:
@@ -88,6 +107,16 @@ class State:
                 )
             loaded[name] = Resident(array.dtype, np.array(array, order="C"))
         self.residents = loaded
+
+    @property
+    def lost(self) -> bool:
+        """Whether a call needs `reset` or `load` first."""
+        return any(resident.lost for resident in self.residents.values())
+
+    def lose(self, device: str) -> None:
+        """`device` is gone with what it has."""
+        for resident in self.residents.values():
+            resident.lose(device)
 
     def copy(self, artifact: Artifact) -> "State":
         """The same values for another session, with its own hold on the artifact."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from lemurc.errors import LemurcError, UsageError
 from lemurc.manifest import HOST, Plan
+from lemurc.runtime.devices import OpenDevice
 
 Begin = Callable[[Any], "Begun"]
 
@@ -71,14 +72,24 @@ def _failed(error: Exception) -> Begun:
     return Begun(result, lambda: None)
 
 
+def parts_in_flight(devices: Iterable[OpenDevice]) -> int:
+    """Enough parts of a call, cut in micro-batches, for each device to have one, and one that
+    waits. Vulkan devices take one at a time."""
+    targets = [device.target for device in devices]
+    return 1 if "vulkan" in targets else sum(target != HOST for target in targets) + 1
+
+
 def automatic_depth(plan: Plan, function: str) -> int:
     """Enough requests in flight for the busiest device of `plan` to have one at any time.
 
     As many as begin while one is under way (Little's law: the time of a call over that of its
     busiest device), at least one for each device; one more, since the caller looks at a result
     before asking for the next; and where devices hand over to each other another one, that
-    waits where a device is ready for it.
+    waits where a device is ready for it. Calls cut in micro-batches keep all devices busy by
+    themselves: another one begins as one ends.
     """
+    if function in plan.micro_batches:
+        return 3
     devices = sum(device.target != HOST for device in plan.devices)
     predicted = plan.predicted.get(function)
     busiest = max(predicted.seconds_by_device.values(), default=0.0) if predicted else 0.0

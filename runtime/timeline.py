@@ -5,16 +5,23 @@ transfer overlaps with the next stage. Work on one timeline runs in order; acros
 timelines only where data flows.
 """
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
 from iree.runtime import HalFence
 
 from lemurc.runtime.devices import OpenDevice
-from lemurc.runtime.iree_errors import translated
+from lemurc.runtime.iree_errors import FROM_IREE, translated
 
 _POLL_NS = 200_000_000
 _NOTHING = HalFence(1)
+_leaving = threading.Event()
+
+
+def leave_all_waits() -> None:
+    """The process ends: threads that would not keep it wait for no device any longer."""
+    _leaving.set()
 
 
 class Timeline:
@@ -58,7 +65,24 @@ class Timeline:
         with translated("run", self.device.name):
             # In slices, so that ^C is noticed.
             while not self.semaphore.wait(value, timeout=_POLL_NS):
-                pass
+                if _leaving.is_set() and threading.current_thread().daemon:
+                    raise SystemExit
+
+    def reached(self, value: int) -> bool:
+        """Whether the work that reaches `value` is done, or failed."""
+        try:
+            return bool(self.semaphore.query() >= value)
+        except FROM_IREE:
+            return True
+
+    @property
+    def failed(self) -> bool:
+        """Whether some of its work failed, or came after work that did."""
+        try:
+            self.semaphore.query()
+        except FROM_IREE:
+            return True
+        return False
 
 
 Point = tuple[Timeline, int]

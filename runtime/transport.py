@@ -201,11 +201,12 @@ def fetch_now(view: Any, device: OpenDevice, dtype: np.dtype) -> np.ndarray:
         with guarded("copy a tensor from the device", device.name):
             device.plugin.download(view, array)
         return array
-    copies = Timeline(device)
-    staging, _ = download(view, None, Lane(), copies, 0)
-    if staging is None:
-        return np.empty(shape, dtype)
-    copies.wait()
+    with translated("copy a tensor from the device", device.name):
+        copies = Timeline(device)
+        staging, _ = download(view, None, Lane(), copies, 0)
+        if staging is None:
+            return np.empty(shape, dtype)
+        copies.wait()
     size = int(np.prod(shape)) * dtype.itemsize
     return staging.bytes[:size].copy().view(dtype).reshape(shape)
 

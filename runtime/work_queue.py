@@ -40,6 +40,10 @@ class Job:
             self._open = len(before) + 1
         self._arrived()
 
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
     def wait(self) -> None:
         """Block until it is done, or raise why it could not be. Any thread may wait."""
         self._done.wait()

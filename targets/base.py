@@ -220,6 +220,7 @@ class Target:
             "call": self.model.call,
             "tile": list(self.model.tile),
             "memory": self.model.memory,
+            "memory_known": False,
             "illegal_types": list(self.illegal_types_of(archs)),
             "illegal_kinds": list(self.illegal_kinds),
         }

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from lemurc import weight_slices
+
 Array = np.ndarray[Any, Any]
 MARK = "@"
 PANEL = 16
@@ -47,8 +49,8 @@ def laid_out(name: str, layout: str) -> str:
 
 
 def in_layout(weights: Mapping[str, Array], name: str) -> Array:
-    """The weight called `name`, which may ask for a layout."""
-    if name in weights:
-        return weights[name]
+    """The weight called `name`, which may ask for a range of one, and for a layout."""
     source, _, layout = name.rpartition(MARK)
-    return LAYOUTS[layout](weights[source])
+    if name in weights or layout not in LAYOUTS:
+        return weight_slices.find(weights, name)
+    return LAYOUTS[layout](weight_slices.find(weights, source))

@@ -22,6 +22,7 @@ CORE = {
     "system_file",
     "user_modules",
     "verification",
+    "weight_slices",
 }
 """Single modules of src/lemurc that every part may use."""
 

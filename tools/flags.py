@@ -24,6 +24,11 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def micro_batches(ctx: click.Context, param: click.Parameter, value: str) -> int | str:
+    """ "auto", or a number; what is neither is refused with the other options."""
+    return int(value) if value.isdecimal() else value
+
+
 def size_in_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """`800M`, `8G`, `8GiB`, or plain bytes, as a click callback; powers of 1024."""
     if value is None:
@@ -119,6 +124,14 @@ _PLANNING = (
         help="A file that describes the devices and links to plan for.",
     ),
     click.option(
+        "--split",
+        "splits",
+        metavar="GLOB=N",
+        multiple=True,
+        help="Split the weights of modules into N parts, for devices to share: 'lm_head=3'. What "
+        "fits no device is split anyway; in 1 part: never.",
+    ),
+    click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
         default="latency",
@@ -132,6 +145,15 @@ _PLANNING = (
         default="memory",
         show_default=True,
         help="Operations in an order that needs little memory, or in the program's own.",
+    ),
+    click.option(
+        "--micro-batches",
+        metavar="auto|N",
+        default="auto",
+        show_default=True,
+        callback=micro_batches,
+        help="Cut the batch of a call in N parts, so that devices overlap; auto: with "
+        "--objective throughput, in as many as are quickest.",
     ),
     click.option(
         "--budget",
@@ -179,7 +201,9 @@ def imports(function: F) -> F:
 
 def strict(function: F) -> F:
     return click.option(
-        "--strict", is_flag=True, help="A missing device is an error, never a fallback."
+        "--strict",
+        is_flag=True,
+        help="A device that is missing or fails is an error, never a fallback.",
     )(function)
 
 

@@ -53,7 +53,11 @@ class PlannedMemory:
 
 @dataclass(frozen=True)
 class PlannedFunction:
-    """One entry point. `seconds` are those of a call: stages and transfers one after another."""
+    """One entry point. `seconds` are those of a call: stages and transfers one after another.
+
+    With `micro_batches` above 1 the `transfers` and `steps` are those of one of so many parts of a
+    call, which overlap; all else is of the call.
+    """
 
     name: str
     seconds: float
@@ -65,6 +69,7 @@ class PlannedFunction:
     memory: dict[str, PlannedMemory]
     steps: tuple[PlannedStep, ...]
     order: OrderMemory | None = None
+    micro_batches: int = 1
 
 
 @dataclass(frozen=True)
@@ -197,13 +202,14 @@ def _function(
 ) -> PlannedFunction:
     predicted = plan.predicted.get(name) or Prediction(0.0, 0, 0)
     steps = plan.steps[name]
+    parts = plan.micro_batches[name].count if name in plan.micro_batches else 1
     seconds = _all_or_none(predicted.seconds_by_step, len(steps))
     memory = _all_or_none(predicted.memory_by_step, len(steps))
     return PlannedFunction(
         name=name,
         seconds=predicted.seconds,
         seconds_by_device=predicted.seconds_by_device,
-        transfer_seconds=predicted.seconds - sum(predicted.seconds_by_device.values()),
+        transfer_seconds=parts * sum(transfer.seconds for transfer in predicted.transfers),
         transfer_bytes=predicted.transfer_bytes,
         crossings=predicted.crossings,
         transfers=predicted.transfers,
@@ -229,6 +235,7 @@ def _function(
             )
             for step, took, needs in zip(steps, seconds, memory, strict=True)
         ),
+        micro_batches=parts,
     )
 
 

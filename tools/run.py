@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ class Output:
 class RunResult:
     """`inputs_from` is "golden", "command line" or "drawn"; `seconds` are of the first call.
 
-    `ok` is False when a golden output was not met. `simulated` are the devices that were none.
+    `ok` is False when a golden output was not met. `simulated` are the devices that were none,
+    `failed` those that the run went on without, and why.
     """
 
     ok: bool
@@ -44,6 +45,7 @@ class RunResult:
     seconds: float
     saved: str | None = None
     simulated: tuple[SimulatedDevice, ...] = ()
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 def run(
@@ -57,13 +59,14 @@ def run(
     imports: Sequence[str] = (),
     simulate: str | Path | SystemDescription | None = None,
     trace: str | Path | None = None,
+    timeout: float | None = None,
 ) -> RunResult:
     """Load `path`, call `function` once and describe what came out.
 
     Without `inputs` (strings as on the command line) the golden ones are used and the
     outputs compared; an artifact without golden inputs gets drawn ones. `output` names
     an .npz file for the results, `trace` one for a trace of the call that Perfetto loads.
-    `imports` and `simulate` are those of `lemurc.load`.
+    `imports`, `simulate` and `timeout` are those of `lemurc.load`.
     """
     import lemurc
 
@@ -71,7 +74,12 @@ def run(
         check_writable(trace)
     started = time.perf_counter()
     with lemurc.load(
-        path, devices=devices, strict=strict, imports=imports, simulate=simulate
+        path,
+        devices=devices,
+        strict=strict,
+        imports=imports,
+        simulate=simulate,
+        timeout=timeout,
     ) as session:
         loaded = time.perf_counter()
         manifest = session.manifest
@@ -97,6 +105,7 @@ def run(
             seconds=seconds,
             saved=_save(output, names, results) if output else None,
             simulated=session.simulated,
+            failed=session.failed,
         )
 
 

@@ -41,7 +41,7 @@ def randperm(n: int, **options: Any) -> torch.Tensor:
 def normal(mean: Any, std: Any, *, generator: Any = None) -> torch.Tensor:
     tensors = [item for item in (mean, std) if isinstance(item, torch.Tensor)]
     shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
-    return torch.randn(shape, dtype=tensors[0].dtype) * std + mean
+    return (torch.randn(shape, dtype=tensors[0].dtype) * std + mean).to(tensors[0].dtype)
 
 
 def randint_like(values: torch.Tensor, low: int, high: int | None = None, **options: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from lemurc.frontend.operators.floating import Table, computed_in_float, polynomial
+from lemurc.frontend.operators.floating import Table, computed_in_float, float_result, polynomial
 
 
 def signbit(x: torch.Tensor) -> torch.Tensor:
@@ -21,7 +21,7 @@ def copysign(x: torch.Tensor, sign: Any) -> torch.Tensor:
     size = torch.abs(x if x.is_floating_point() else x.to(torch.get_default_dtype()))
     if isinstance(sign, torch.Tensor):
         made = torch.where(signbit(sign), -size, size)
-        return made.to(torch.promote_types(size.dtype, sign.dtype))
+        return made.to(float_result(x, sign))
     negative = math.copysign(1.0, sign) < 0
     return -size if negative else size
 
@@ -148,6 +148,8 @@ def hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def fmod(x: torch.Tensor, by: Any) -> torch.Tensor:
     """The remainder with the sign of x, as exact as that of `remainder`."""
+    if isinstance(by, torch.Tensor):
+        x, by = _promoted(x, by)
     if not torch.result_type(x, by).is_floating_point:
         return x - torch.div(x, by, rounding_mode="trunc") * by  # abs has no least number
     size = torch.abs(by) if isinstance(by, torch.Tensor) else abs(by)
@@ -192,7 +194,7 @@ def power_of_integers(base: Any, exponent: Any) -> torch.Tensor:
         return NotImplemented
     if not isinstance(exponent, torch.Tensor):
         return _constant_power(base, exponent)
-    dtype = torch.promote_types(base.dtype, exponent.dtype)
+    dtype = torch.result_type(base, exponent)
     base, exponent = torch.broadcast_tensors(base.to(dtype), exponent.to(dtype))
     square, result = base, torch.ones_like(base)
     for bit in range(8 * base.element_size() - 1):
@@ -290,7 +292,7 @@ def gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     The remainder has the sign of x, as in eager, where the least number of a type stays
     negative.
     """
-    dtype = torch.promote_types(x.dtype, y.dtype)
+    dtype = torch.result_type(x, y)
     x, y = torch.broadcast_tensors(torch.abs(x.to(dtype)), torch.abs(y.to(dtype)))
     for _ in range(math.ceil(8 * x.element_size() * 1.4404) + 1):
         done = y == 0
@@ -300,6 +302,7 @@ def gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x, y = _promoted(x, y)
     divisor = gcd(x, y)
     nonzero = torch.where(divisor == 0, torch.ones_like(divisor), divisor)
     return torch.abs(torch.div(x, nonzero, rounding_mode="trunc") * y)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 Table = dict[Any, Callable[..., Any]]
 
@@ -20,16 +21,19 @@ def computed_in_float(function: Callable[..., torch.Tensor]) -> Callable[..., An
         tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
         if any(tensor.is_complex() for tensor in tensors):
             return NotImplemented  # see complex_pairs.py
-        result = tensors[0].dtype
-        for tensor in tensors[1:]:
-            result = torch.promote_types(result, tensor.dtype)
-        if not result.is_floating_point:
-            result = torch.get_default_dtype()
+        result = float_result(*tensors)
         wide = torch.float64 if result is torch.float64 else torch.float32
         made = function(*(a.to(wide) if isinstance(a, torch.Tensor) else a for a in arguments))
         return made if made is NotImplemented else made.to(result)
 
     return wrapped
+
+
+def float_result(*tensors: torch.Tensor) -> torch.dtype:
+    """The type eager gives: tensors of rank 0 only decide between integers and floats."""
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT
+    dtype: torch.dtype = elementwise_dtypes(*tensors, type_promotion_kind=kind)[1]
+    return dtype
 
 
 def polynomial(x: torch.Tensor, coefficients: tuple[float, ...]) -> torch.Tensor:

@@ -70,6 +70,18 @@ def _with_tensor(operator: Any) -> Callable[..., Any]:
     return widened
 
 
+def _of_one_type(operator: Any) -> Callable[..., Any]:
+    """torch-mlir crashes on integers of different widths."""
+
+    def promoted(x: torch.Tensor, y: torch.Tensor) -> Any:
+        if x.dtype is y.dtype:
+            return NotImplemented
+        dtype = torch.result_type(x, y)
+        return operator(x.to(dtype), y.to(dtype))
+
+    return promoted
+
+
 def shift_left(values: torch.Tensor, by: Any) -> torch.Tensor:
     return torch.bitwise_left_shift(values, by)
 
@@ -112,10 +124,13 @@ TABLE: Table = {
     _aten.__rshift__.Tensor: shift_right,
     _aten.arange.start_step: arange,
     _aten.bincount.default: bincount,
+    _aten.bitwise_and.Tensor: _of_one_type(_aten.bitwise_and.Tensor),
     _aten.bitwise_left_shift.Tensor_Scalar: _with_tensor(_aten.bitwise_left_shift.Tensor),
     _aten.bitwise_or.Scalar: _with_tensor(_aten.bitwise_or.Tensor),
+    _aten.bitwise_or.Tensor: _of_one_type(_aten.bitwise_or.Tensor),
     _aten.bitwise_right_shift.Tensor_Scalar: _with_tensor(_aten.bitwise_right_shift.Tensor),
     _aten.bitwise_xor.Scalar: _with_tensor(_aten.bitwise_xor.Tensor),
+    _aten.bitwise_xor.Tensor: _of_one_type(_aten.bitwise_xor.Tensor),
     _aten.bmm.default: _in_32_bits(torch.bmm),
     _aten.div.Scalar_mode: divide,
     _aten.div.Tensor_mode: divide,

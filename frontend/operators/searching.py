@@ -122,6 +122,24 @@ def argmin(values: torch.Tensor, dim: int | None = None, keepdim: bool = False) 
     return made if made is NotImplemented else made[1]
 
 
+def topk(
+    values: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Any:
+    """Unsorted is any order."""
+    return NotImplemented if sorted else torch.topk(values, k, dim, largest)
+
+
+def kthvalue(
+    values: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k-th smallest, a NaN being larger than all numbers."""
+    if values.dim() == 0:
+        return values.clone(), torch.zeros_like(values, dtype=torch.int64)
+    ordered, places = torch.sort(values, dim)
+    value, place = ordered.select(dim, k - 1), places.select(dim, k - 1)
+    return (value.unsqueeze(dim), place.unsqueeze(dim)) if keepdim else (value, place)
+
+
 def nanmedian(values: torch.Tensor) -> torch.Tensor:
     return nanmedian_dim(values.flatten(), 0)[0]
 
@@ -213,6 +231,7 @@ TABLE: Table = {
     _aten.cummax.default: cummax,
     _aten.cummin.default: cummin,
     _aten.histc.default: histc,
+    _aten.kthvalue.default: kthvalue,
     _aten.max.dim: max_dim,
     _aten.median.default: median,
     _aten.median.dim: median_dim,
@@ -223,4 +242,5 @@ TABLE: Table = {
     _aten.searchsorted.Scalar: searchsorted,
     _aten.searchsorted.Tensor: searchsorted,
     _aten.sort.stable: sort_stable,
+    _aten.topk.default: topk,
 }

@@ -204,6 +204,14 @@ def chosen_options(given: dict[str, Any], verb: str = "compile") -> CompileOptio
                 where=f"--{name}",
                 hint=f"one of {', '.join(known_values)}",
             )
+    wanted = options.micro_batches
+    if wanted != "auto" and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
+        raise UsageError(
+            f"a call is cut in 'auto' or a number of micro-batches above 0, not {wanted!r}",
+            code="bad-option",
+            where="--micro-batches",
+            hint="give a number that divides the batch, or leave it out",
+        )
     return options
 
 
@@ -303,6 +311,8 @@ def lower(
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
         objective=options.objective,
         order=options.order,
+        splits=tuple(options.splits),
+        micro_batches=_micro_batches(options),
         largest_stage=options.largest_stage,
         measured=measured or {},
         keep_ir=options.save_temps is not None,
@@ -321,6 +331,13 @@ def lower(
     return exchange.read_response(folder)
 
 
+def _micro_batches(options: CompileOptions) -> int | None:
+    """None is for the planner to choose."""
+    if options.micro_batches == "auto":
+        return None if options.objective == "throughput" else 1
+    return options.micro_batches
+
+
 def _profile_operations(
     program: "Program",
     requests: tuple["TargetRequest", ...],
@@ -334,7 +351,14 @@ def _profile_operations(
         return [], [refused]
     found, notes = profiling.measurable(requests)
     alone = dataclasses.replace(
-        options, largest_stage=1, verify=False, pins=(), system=None, external_weights=None
+        options,
+        largest_stage=1,
+        verify=False,
+        pins=(),
+        splits=(),
+        micro_batches=1,
+        system=None,
+        external_weights=None,
     )
     devices = []
     for here in found:

@@ -57,6 +57,10 @@ class Request:
     """What plans are best at: latency, throughput or memory."""
     order: str = "memory"
     """Which order operations are put in: memory (little of it is needed) or program."""
+    splits: tuple[str, ...] = ()
+    """Modules whose weights are split over devices, as `GLOB=PARTS`."""
+    micro_batches: int | None = 1
+    """In how many parts calls are cut; None is what is best for the throughput of one call."""
     largest_stage: int | None = None
     """The most operations a stage may hold; None is no limit."""
     measured: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -139,6 +143,7 @@ def read_request(folder: Path) -> Request:
     raw["systems"] = tuple(raw["systems"])
     raw["asked"] = tuple(raw["asked"])
     raw["explain"] = tuple(raw["explain"])
+    raw["splits"] = tuple(raw["splits"])
     return Request(**raw)
 
 

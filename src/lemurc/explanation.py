@@ -37,6 +37,7 @@ class ExplainedOperation:
     `value` is the name of its first result, `values` those of all, `needs` those of what it reads
     but weights. `members` are the kinds in a group, `paths` the modules they come from. `why` it
     is on `device`: "pinned", "not legal elsewhere" or "cheapest"; `pins` are those that cover it.
+    `split` is why it is a part of what was split, or puts parts together; "" of all else.
     `copies` are stages on other devices that compute it again.
     """
 
@@ -57,6 +58,7 @@ class ExplainedOperation:
     pins: tuple[str, ...]
     stage: str = ""
     copies: tuple[str, ...] = ()
+    split: str = ""
 
 
 @dataclass(frozen=True)

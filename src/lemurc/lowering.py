@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lemurc.dumps import Dumps
-from lemurc.errors import InternalError, LemurcError, UnsupportedModelError, UsageError
+from lemurc.errors import InternalError, LemurcError
 from lemurc.exchange import (
     ERROR,
     PASSES,
@@ -28,8 +28,8 @@ from lemurc.exchange import (
     write_response,
 )
 from lemurc.explained import Homes, explained
-from lemurc.host_stages import with_host
-from lemurc.manifest import DTYPES, HOST, TensorSpec
+from lemurc.manifest import DTYPES, TensorSpec
+from lemurc.partitions import partitioned
 from lemurc.pass_limit import count_optional, within
 from lemurc.stage_lowering import lower_stage, without_code
 from lemurc.stage_sources import (
@@ -37,10 +37,8 @@ from lemurc.stage_sources import (
     attributes_of,
     bytecode,
     read_plan,
-    stage_modules,
     string,
     targets_of,
-    text,
 )
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ def lower(folder: Path, request: Request) -> Response:
         parameters = _take_parameter_function(module, folder)
         optimized = bytecode(module.operation)
         homes: list[Homes] = []
-        partitions, notes, illegal = _partitions(optimized, request, watch, homes)
+        partitions, notes, illegal = partitioned(optimized, request, watch, homes)
         stages = Stages()
         asked = frozenset(request.asked)
         plans = tuple(
@@ -136,68 +134,6 @@ def _optimized(
             notes.append(f"optimisation level {level} failed, stepped down: {failed}; {error.hint}")
             level -= 1
             module = ir.Module.parse(before)
-
-
-def _partitions(
-    optimized: bytes, request: Request, watch: "Instruments", homes: "list[Homes]"
-) -> tuple[list[Any], list[str], dict[str, str]]:
-    """One placed and outlined module per useful set of devices; notes; illegal targets.
-
-    `homes` collects the stages of operations, which are gone from those modules.
-
-    When the largest set puts everything on one device, smaller sets of several devices
-    would too: only the sets of one device are left to look at.
-    """
-    from torch_mlir import ir
-
-    from lemurc.passes import pipelines
-    from lemurc.passes.attributes import attribute
-    from lemurc.passes.manager import run_pipeline
-
-    found: list[Any] = []
-    notes: list[str] = []
-    illegal: dict[str, str] = {}
-    cut = True
-    for number, system in enumerate(request.systems):
-        if number > 0 and not cut and len(system["devices"]) > 1:
-            continue
-        steps = pipelines.partition(
-            request.objective,
-            order=request.order,
-            largest=request.largest_stage,
-            explain=request.explain,
-        )
-        module = ir.Module.parse(optimized)
-        module.operation.attributes["lemur.system"] = attribute(with_host(system, module))
-        home = Homes()
-        try:
-            run_pipeline(module, steps, home.watched(watch) if request.explain else watch)
-        except UnsupportedModelError as error:
-            if len(request.systems) == 1:
-                raise
-            names = ", ".join(device["name"] for device in system["devices"])
-            notes.append(f"no plan for {names} alone: {error.message}")
-            if len(system["devices"]) == 1:
-                illegal[system["devices"][0]["target"]] = error.message
-            continue
-        except UsageError as error:
-            # A pin names a device that this smaller set lacks.
-            if number == 0:
-                raise
-            logger.debug("no plan for %s: %s", system["devices"], error.message)
-            continue
-        used = {text(stage, "lemur.device") for stage in stage_modules(module)} - {HOST}
-        if number == 0:
-            cut = len(used) > 1
-        found.append(module)
-        homes.append(home)
-    if not found:
-        raise UnsupportedModelError(
-            "no set of the targets can run this model:\n" + "\n".join(notes),
-            code="no-legal-target",
-            hint="add a target that supports it, such as cpu",
-        )
-    return found, notes, illegal
 
 
 def _flows(module: Any) -> dict[str, FunctionFlow]:

@@ -267,7 +267,8 @@ class Prediction:
     """What the cost model expects of one call: seconds, bytes moved, cuts crossed, memory.
 
     `seconds_by_step` are those of the plan's steps, in order, without transfers, and
-    `memory_by_step` what is in memory then.
+    `memory_by_step` what is in memory then: those and `transfers` are of one part of a call that
+    is cut in micro-batches.
     """
 
     seconds: float
@@ -282,12 +283,26 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class MicroBatches:
+    """In how many equal parts a call is cut, along which dimension of each input and output; -1
+    is an input that every part gets whole."""
+
+    count: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
-    """How to run every function on one set of devices; steps are in execution order."""
+    """How to run every function on one set of devices; steps are in execution order.
+
+    Those of a function with `micro_batches` compute one part of a call.
+    """
 
     devices: tuple[Device, ...]
     steps: dict[str, tuple[Step, ...]]
     predicted: dict[str, Prediction]
+    micro_batches: dict[str, MicroBatches] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ class CompileOptions:
     `objective` is what plans over several devices are best at: the time of one call, requests per
     second when calls follow each other (`session.stream`), or the memory of the fullest device.
     `order` is that of operations: one that needs little memory, or the program's own.
+    `splits` are modules whose weights are split, such as `lm_head=3`, over devices that have room;
+    what fits no device otherwise is split anyway, in 1 part never.
+    `micro_batches` is in how many parts a call is cut, so that several devices work on it at once;
+    "auto" takes what is quickest where the objective is throughput, and 1 elsewhere.
     `pass_limit` is how many optional steps may run (see pass_limit.py), for bisecting.
     `largest_stage` is the most operations a stage may hold: a model in small pieces can be
     measured piece by piece. `profile` does that, and predicts times by what it finds.
@@ -41,6 +45,8 @@ class CompileOptions:
     system: str | Path | None = None
     objective: Objective = "latency"
     order: Order = "memory"
+    splits: tuple[str, ...] = ()
+    micro_batches: int | Literal["auto"] = "auto"
     opt_level: int = 2
     trust_pickle: bool = False
     model_factory: str | None = None

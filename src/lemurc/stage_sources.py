@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lemurc.host_stages import host_call
-from lemurc.manifest import HOST, Cost, Device, HostCall, Plan, Prediction, Step, Workload
+from lemurc.manifest import (
+    HOST,
+    Cost,
+    Device,
+    HostCall,
+    MicroBatches,
+    Plan,
+    Prediction,
+    Step,
+    Workload,
+)
 
 
 @dataclass
@@ -81,7 +91,21 @@ def read_plan(
         first = systems.read(module.operation).devices[0]
         targets[first.name] = first.target
     devices = tuple(Device(name, target, name in asked) for name, target in sorted(targets.items()))
-    return Plan(devices, steps, predicted)
+    return Plan(devices, steps, predicted, _micro_batches(module))
+
+
+def _micro_batches(module: Any) -> dict[str, MicroBatches]:
+    from lemurc.passes.attributes import plain
+    from lemurc.passes.graph import entries, symbol
+    from lemurc.passes.micro_batch import MICRO_BATCHES
+
+    found = {}
+    for entry in entries(module.operation):
+        if MICRO_BATCHES in entry.attributes:
+            cut = plain(entry.attributes[MICRO_BATCHES])
+            inputs, outputs = tuple(cut["inputs"]), tuple(cut["outputs"])
+            found[symbol(entry)] = MicroBatches(cut["count"], inputs, outputs)
+    return found
 
 
 def _source(stage: Any) -> StageSource:
@@ -157,6 +181,30 @@ def attributes_of(function: Any, name: str) -> list[Any]:
 
 def stage_modules(module: Any) -> list[Any]:
     return [op.operation for op in module.body.operations if op.operation.name == "builtin.module"]
+
+
+def splits_of(module: Any) -> list[str]:
+    """What `split-weights` has to say."""
+    from lemurc.passes.graph import entries
+    from lemurc.passes.split_weights import SPLITS
+
+    return [
+        str(said.value)
+        for entry in entries(module.operation)
+        for _, said in attributes_of(entry, SPLITS)
+    ]
+
+
+def chunks_of(module: Any) -> list[str]:
+    """What `chunk` has to say: of each chain, how large its parts are in the end."""
+    from lemurc.passes.chunk import CHUNKS
+    from lemurc.passes.graph import entries
+
+    return [
+        f"{said.value}, because no device has memory for more"
+        for entry in entries(module.operation)
+        for said in attributes_of(entry, CHUNKS)
+    ]
 
 
 def text(op: Any, attribute: str) -> str:

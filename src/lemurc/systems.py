@@ -156,6 +156,7 @@ class _Devices:
             for key in ("flops", "bandwidth", "launch", "call", "memory"):
                 if getattr(origin, key) or getattr(origin, key) == 0:
                     item[key] = getattr(origin, key)
+            item["memory_known"] = origin.memory is not None
             item["slowdown"] = origin.slowdown
         return item | self._profiled.get(kind, {})
 

@@ -257,6 +257,18 @@ def test_a_failing_export_says_why() -> None:
     assert caught.value.code == "export-failed"
 
 
+class Mismatched(nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a @ b
+
+
+def test_a_shape_error_is_one_message(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(UnsupportedModelError, match="same reduction dim") as caught:
+        load(Mismatched(), (torch.ones(3, 4), torch.ones(5, 4)))
+    assert "test_torch_export.py" in str(caught.value)
+    assert [r for r in caplog.records if r.levelname == "ERROR"] == []
+
+
 class Defaults(nn.Module):
     def forward(
         self, x: torch.Tensor, bias: torch.Tensor | None = None, scale: float = 2.0, *, n: int = 3

@@ -29,7 +29,7 @@ _FLAGS = {
     "cpu": ["--iree-hal-target-backends=llvm-cpu", "--iree-llvmcpu-target-cpu=generic"],
     "vulkan": ["--iree-hal-target-backends=vulkan-spirv", "--iree-vulkan-target=llvmpipe"],
 }
-_ARCH = {"cpu": "x86-64", "vulkan": "llvmpipe"}
+_ARCH = {"cpu": "x86-64", "vulkan": "llvmpipe", "faulty": "any"}
 _NAMES = {"f32": "float32", "i8": "int8", "i64": "int64", "bf16": "bfloat16", "i1": "bool"}
 
 Dims = tuple[int | SymbolicDim, ...]
@@ -39,7 +39,8 @@ Dims = tuple[int | SymbolicDim, ...]
 class StageText:
     """`body` computes %r from one element of each operand: %a, %b, ... inputs, then weights.
 
-    `text` replaces all of that by a module written out.
+    `text` replaces all of that by a module written out. `numpy` is the same for the device of
+    faulty_device.py: an expression of `x`, the inputs, and `w`, the weights.
     """
 
     inputs: tuple[str, ...]
@@ -49,6 +50,7 @@ class StageText:
     shape: Dims = (4,)
     element: str = "f32"
     text: str = ""
+    numpy: str = ""
 
     def mlir(self) -> str:
         if self.text:
@@ -164,7 +166,8 @@ class Lab:
             modules = []
             for target in targets:
                 file = f"modules/{key}.{target}.vmfb"
-                entries[file] = self.compile(stage.mlir(), target)
+                ours = target == "faulty"
+                entries[file] = stage.numpy.encode() if ours else self.compile(stage.mlir(), target)
                 modules.append(ModuleFile(target, _ARCH[target], file, stage.parameters))
             described[key] = Stage(
                 stage.inputs, stage.outputs, Cost(), {"fused": 1}, tuple(modules)

@@ -71,6 +71,50 @@ def test_asking_for_the_cpu_is_no_surprise(preferring_cuda):
             assert loaded.devices == ("cpu:0",)
 
 
+@pytest.fixture(scope="module")
+def needing_cuda(lab, stage):
+    """One plan, for cpu and cuda; b, which is for cuda, has code for cpu too."""
+    stages = {
+        "a": stage(("input:0",), ("v0",), ADD, ("w",)),
+        "b": stage(("v0",), ("v1",), ADD, ("w",)),
+    }
+
+    def edit(manifest):
+        fake = [ModuleFile("cuda", "sm_80", manifest.stages["b"].modules[0].file)]
+        both = dataclasses.replace(
+            manifest.stages["b"], modules=(*manifest.stages["b"].modules, *fake)
+        )
+        return dataclasses.replace(manifest, stages={**manifest.stages, "b": both})
+
+    weights = {"w": np.arange(4, dtype=np.float32)}
+    plan = {"a": "cpu:0", "b": "cuda:0"}
+    return lab.write("needing", stages, [plan], ["v1"], weights=weights, edit=edit)
+
+
+def test_stages_go_to_a_device_that_has_code_for_them(needing_cuda, no_cuda):
+    with pytest.warns(LemurcWarning, match="libcuda.so .* running on cpu:0 instead"):
+        loaded = lemurc.load(needing_cuda)
+    np.testing.assert_array_equal(loaded(X), X + 2 * np.arange(4))
+    assert loaded.placement_line() == "cpu:0 2/2 ops; 0 crossings"
+    with pytest.raises(DeviceError) as caught:
+        lemurc.load(needing_cuda, strict=True)
+    assert caught.value.code == "plan-not-available"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(lemurc.load(needing_cuda, devices="cpu")(X), loaded(X))
+
+
+def test_stages_without_code_for_another_device_go_nowhere(preferring_cuda, no_cuda):
+    with Artifact.open(preferring_cuda) as artifact:
+        manifest = artifact.manifest
+    for_cuda = tuple(m for m in manifest.stages["a"].modules if m.target == "cuda")
+    a = dataclasses.replace(manifest.stages["a"], modules=for_cuda)
+    without = dataclasses.replace(manifest, stages={**manifest.stages, "a": a})
+    with pytest.raises(DeviceError) as caught:
+        placement.choose(without, None)
+    assert caught.value.code == "no-device"
+
+
 SOFTWARE = Inventory(
     {"cpu": ("cpu:0",), "vulkan": ("vulkan:0",)}, {"vulkan:0": "llvmpipe (LLVM 15)"}, {}
 )

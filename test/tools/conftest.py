@@ -65,6 +65,7 @@ class FakeSession:
     error: float = 0.0
     loads: list[Any] = field(default_factory=list)
     simulated: tuple[Any, ...] = ()
+    failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def manifest(self) -> mf.Manifest:

@@ -190,3 +190,31 @@ def test_plans_of_an_artifact_are_what_they_are(lemurc_cli: Any, world: Any) -> 
 def test_unknown_options_are_refused(model: str) -> None:
     with pytest.raises(UsageError, match=r"plan\(\) has no option 'pin'"):
         lemurc.plan(model, pin=("a=cpu",))
+
+
+def test_the_model_of_the_comparison_is_cut_by_memory() -> None:
+    """docs/comparison.md: the head does not fit the GPU beside the layers."""
+    pytest.importorskip("torch_mlir", reason="needs lemurc[compile]")
+    examples = Path(__file__).parents[2] / "examples" / "splits"
+    system = examples / "small_gpu.json"
+    result = lemurc.plan(f"{examples / 'model.py'}:large", targets="cpu,vulkan", system=system)
+    (function,) = result.plans[0].functions
+    assert [step.device for step in function.steps] == ["cpu", "gpu", "cpu"]
+    assert function.memory["gpu"].peak <= 128e6
+    assert all(
+        "vulkan" != step.device for plan in result.plans[2:] for step in plan.functions[0].steps
+    )
+    assert any("no plan for vulkan alone" in note for note in result.notes)
+
+
+def test_pins_do_not_overfill_a_device() -> None:
+    pytest.importorskip("torch_mlir", reason="needs lemurc[compile]")
+    examples = Path(__file__).parents[2] / "examples" / "splits"
+    with pytest.raises(UsageError, match="no placement fits") as caught:
+        lemurc.plan(
+            f"{examples / 'model.py'}:large",
+            targets="cpu,vulkan",
+            system=examples / "small_gpu.json",
+            pins=("*=gpu",),
+        )
+    assert caught.value.code == "does-not-fit"

@@ -43,6 +43,8 @@ def _operation(operation: ExplainedOperation, now: float) -> list[str]:
         f"{duration(operation.seconds)}",
         *columns([_alternative(item, now) for item in operation.alternatives], "  on "),
     ]
+    if operation.split:
+        found.append(f"  {operation.split}")
     if operation.copies:
         found.append(f"  computed again in {', '.join(operation.copies)}, rather than sent")
     return found + [f"  {_apart(neighbour)}" for neighbour in operation.apart]

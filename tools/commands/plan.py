@@ -100,8 +100,10 @@ def _function(function: PlannedFunction) -> list[str]:
         "modules",
     ]
     rows = [header, *(_step(step) for step in function.steps)]
+    parts = function.micro_batches
+    cut = f", in {parts} micro-batches; stages and transfers of one" if parts > 1 else ""
     return [
-        f"function {function.name}: {duration(function.seconds)} a call predicted",
+        f"function {function.name}: {duration(function.seconds)} a call predicted{cut}",
         *columns(rows, "  "),
         f"  time: {_times(function)}",
         *_transfers(function),
@@ -127,7 +129,7 @@ def _order(function: PlannedFunction) -> list[str]:
     program = (
         f", {size(order.program)} in the program's order" if order.peak < order.program else ""
     )
-    return [f"  order: {size(order.peak)} of values at once{program}; {least}"]
+    return [f"  order: {size(order.peak)} of values at once{program}, {least}"]
 
 
 def _step(step: PlannedStep) -> Sequence[str]:

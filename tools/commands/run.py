@@ -17,6 +17,12 @@ from lemurc.tools.table import columns, duration
 @flags.entry_point
 @click.option("--output", metavar="FILE.npz", help="Write the outputs to this file.")
 @click.option("--trace", metavar="FILE.json", help="Write a trace of the call, for Perfetto.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    callback=flags.seconds,
+    help="Give the call up after this long (2, 500ms, 1m).",
+)
 @flags.imports
 @flags.strict
 @flags.common
@@ -28,6 +34,7 @@ def command(
     function: str | None,
     output: str | None,
     trace: str | None,
+    timeout: float | None,
     imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
@@ -49,6 +56,7 @@ def command(
         strict=strict,
         imports=imports,
         trace=trace,
+        timeout=timeout,
     )
     if as_json:
         emit("run", result)
