@@ -3,7 +3,7 @@
 Computation stays in `linalg`, `tensor`, `arith` and `tm_tensor`; composites and
 stages are upstream functions with `lemur.*` attributes, which `verify-lemur`
 checks. The operations here are markers on one tensor: each returns its input
-unchanged, tells a pass something, and is gone after `outline-stages`.
+unchanged and tells a pass something. All but barriers are gone after `outline-stages`.
 """
 
 from typing import Any
@@ -42,10 +42,11 @@ class PinOp(ext.Operation, dialect=Lemur, name="pin", traits=[ext.Pure]):
 
 
 class BarrierOp(ext.Operation, dialect=Lemur, name="barrier"):
-    """`result = input`, opaque to CSE and folding.
+    """`result = input`, opaque to CSE, folding and fusion, in stages too.
 
     What is computed behind a barrier is computed again, not shared with an equal
-    value before it: recomputation trades time for live memory. Not `Pure`, since
+    value before it: recomputation trades time for live memory. And what makes the
+    value is computed where it stands, not where the value is read. Not `Pure`, since
     two barriers on one value must stay two.
     """
 
@@ -56,7 +57,8 @@ class BarrierOp(ext.Operation, dialect=Lemur, name="barrier"):
         return _same_tensor(self)
 
 
-MARKERS = frozenset({"lemur.transfer", "lemur.pin", "lemur.barrier"})
+BARRIER = "lemur.barrier"
+MARKERS = frozenset({"lemur.transfer", "lemur.pin", BARRIER})
 """Names of the operations that return their input unchanged."""
 
 

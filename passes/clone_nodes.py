@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 
-from lemurc.dialects.lemur import MARKERS
+from lemurc.dialects.lemur import BARRIER, MARKERS
 from lemurc.passes import graph as graphs
 from lemurc.passes.graph import Graph
 from lemurc.passes.host_calls import ATTRIBUTE
@@ -39,7 +39,8 @@ def clone_nodes(
 ) -> None:
     """Fill `block`, whose arguments stand for `inputs`, and return `outputs`.
 
-    Free nodes come along; what passes noted on the originals, and markers, do not.
+    Free nodes and barriers come along; what passes noted on the originals, and other markers,
+    do not.
     """
     inside: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
 
@@ -49,7 +50,7 @@ def clone_nodes(
             if value not in inside and source is not None:
                 add(source)
         op = graph.nodes[index]
-        if op.name in MARKERS:
+        if op.name in MARKERS and op.name != BARRIER:
             inside[op.results[0]] = inside[op.operands[0]]
             return
         clone = op.clone(ir.InsertionPoint(block)).operation

@@ -64,9 +64,7 @@ class Fuse(Pass):
             grouping = form_groups(graph, functions, home, self.horizontal)
             groups = grouping.groups()
             apart = reasons(graph, grouping, functions) if self.explain else {}
-            if groups:
-                _make_contiguous(graph, groups)
-            calls = _outline_all(module, graph, groups, functions) if groups else {}
+            calls = outline_groups(module, graph, groups, functions)
             for index, why in apart.items():
                 op = calls[index] if index in calls else graph.nodes[index]
                 op.attributes[APART] = attribute(why)
@@ -89,7 +87,7 @@ def _make_contiguous(graph: Graph, groups: Sequence[Sequence[int]]) -> None:
     graphs.reorder(graph, [index for number in order for index in members[number]])
 
 
-def _outline_all(
+def outline_groups(
     module: ir.Operation,
     graph: Graph,
     groups: Sequence[Sequence[int]],
@@ -99,6 +97,9 @@ def _outline_all(
 
     Old values stay until every call is made: a group may read another's.
     """
+    if not groups:
+        return {}
+    _make_contiguous(graph, groups)
     replaced: list[tuple[ir.Value, ir.Value]] = []
     calls = {}
     for group in groups:

@@ -5,12 +5,17 @@ shares the bytes of what it views. Weights are not counted: they live as long as
 the program.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 
 from torch_mlir import ir
 
+from lemurc.passes import graph as graphs
 from lemurc.passes.graph import VIEWS, Graph
 from lemurc.passes.sizes import Sizes
+
+_SCORE_BYTES = 4
+"""Scores of attention are f32 whatever it multiplies, or f64."""
 
 
 class Buffers:
@@ -40,14 +45,15 @@ class Buffers:
 
     def live(self, order: Sequence[int]) -> list[int]:
         """Live bytes at each node of `order`, which must be a topological order."""
-        return self._live(order, set(range(len(self.bytes))))
+        return self.live_of(order, set(range(len(self.bytes))))
 
     def temporary(self, order: Sequence[int]) -> list[int]:
         """The part of `live` that is neither an argument nor returned."""
         outside = {*self.arguments, *self.returned}
-        return self._live(order, set(range(len(self.bytes))) - outside)
+        return self.live_of(order, set(range(len(self.bytes))) - outside)
 
-    def _live(self, order: Sequence[int], counted: set[int]) -> list[int]:
+    def live_of(self, order: Sequence[int], counted: set[int]) -> list[int]:
+        """The part of `live` that is `counted`."""
         if not order:
             return []
         first = dict.fromkeys(self.arguments, 0)
@@ -75,3 +81,36 @@ class Buffers:
     def _distinct(self, values: object) -> list[int]:
         found = (self.of[value] for value in values if value in self.of)  # type: ignore[attr-defined]
         return list(dict.fromkeys(found))
+
+
+def temporaries(
+    function: ir.Operation, shapes: Sequence[Sequence[int]], functions: Mapping[str, ir.Operation]
+) -> int:
+    """The most bytes that are neither read from outside nor returned, with what fused groups
+    hold; `shapes` are those of the arguments."""
+    graph, sizes = Graph(function), Sizes(function, shapes)
+    order = graph.placeable
+    return max(
+        (
+            live + held_inside(graph.nodes[index], sizes, functions)
+            for index, live in zip(order, Buffers(graph, sizes).temporary(order), strict=True)
+        ),
+        default=0,
+    )
+
+
+def held_inside(op: ir.Operation, sizes: Sizes, functions: Mapping[str, ir.Operation]) -> int:
+    """What a composite has while it runs, besides what it reads and makes.
+
+    A fused group has its temporaries. Attention that is taken to pieces has its scores twice;
+    kernels, and IREE on GPUs, have none: they want f32 of four dimensions.
+    """
+    body = functions.get(graphs.callee(op))
+    kind = "" if body is None else body.attributes["lemur.composite"].value
+    if body is not None and kind == "fused":
+        return temporaries(body, sizes.shapes(op.operands), functions)
+    if body is not None and kind == "attention":
+        query, key = list(op.operands)[:2]
+        if query.type.rank != 4 or str(query.type.element_type) != "f32":
+            return 2 * prod(sizes.shape(query)[:-1]) * sizes.shape(key)[-2] * _SCORE_BYTES
+    return 0

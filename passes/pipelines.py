@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from lemurc.passes.annotate_cost import AnnotateCost
+from lemurc.passes.chunk import Chunk
 from lemurc.passes.explain_placement import ExplainPlacement
 from lemurc.passes.fold_batch_norm import FoldBatchNorm
 from lemurc.passes.form_stages import FormStages
 from lemurc.passes.fuse import Fuse
 from lemurc.passes.hoist_parameters import HoistParameters
+from lemurc.passes.keep_order import KeepOrder
 from lemurc.passes.micro_batch import MicroBatch
 from lemurc.passes.outline_stages import OutlineStages
 from lemurc.passes.place import Place
@@ -44,6 +46,7 @@ def optimize(level: int = 2, explain: bool = False) -> list[Step]:
 def partition(
     objective: str = "latency",
     time_limit: float = 2.0,
+    order: str = "memory",
     largest: int | None = None,
     explain: Sequence[str] = (),
     splits: Sequence[str] = (),
@@ -57,10 +60,12 @@ def partition(
     """
     return [
         *([MicroBatch(micro_batches)] if micro_batches > 1 else []),
+        Chunk(objective, time_limit),  # where values are too large
         SplitWeights(",".join(splits), objective, time_limit),  # so that there is a placement
         Place(objective, time_limit, explain=bool(explain)),
         *([ExplainPlacement(",".join(explain), objective)] if explain else []),
         FormStages(largest=largest or 0),
-        Schedule(),  # stages must exist: it orders them, and what is inside
+        Schedule(order),  # stages must exist: it orders them, and what is inside
+        *([KeepOrder()] if order == "memory" else []),
         OutlineStages(),
     ]

@@ -20,10 +20,11 @@ from lemurc.options import OBJECTIVES
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.base import Pass
+from lemurc.passes.chunk import NO_CHUNKS
 from lemurc.passes.legality import Legality, check_pins, paths_of
 from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate
 from lemurc.passes.placement_problem import build
-from lemurc.passes.solve_placement import solve
+from lemurc.passes.solve_placement import is_too_much, solve
 from lemurc.passes.unfuse import unfuse_conflicts
 
 
@@ -58,8 +59,8 @@ class Place(Pass):
             allowed = [legality.devices(graph.nodes[index]) for index in graph.placeable]
             problem = build(graph, system, functions, allowed, self.objective)
             assignment, solver = solve(problem, self.time_limit)
-            if assignment is None or _is_too_much(problem, assignment, system):
-                raise _does_not_fit(problem, system)
+            if assignment is None or is_too_much(problem, assignment, system):
+                raise _does_not_fit(problem, system, graph.function)
             for index, device in zip(graph.placeable, assignment, strict=True):
                 name = system.devices[device].name
                 graph.nodes[index].attributes["lemur.device"] = ir.StringAttr.get(name)
@@ -68,21 +69,13 @@ class Place(Pass):
             )
 
 
-def _is_too_much(problem: Problem, assignment: Assignment, system: systems.System) -> bool:
-    """Whether a device is known to have less memory than is put there, as pins may."""
-    held = evaluate(problem, assignment).bytes_by_device
-    return any(
-        device.memory_known and limit is not None and size > limit
-        for device, limit, size in zip(system.devices, problem.memory, held, strict=True)
-    )
-
-
-def _does_not_fit(problem: Problem, system: systems.System) -> UsageError:
+def _does_not_fit(problem: Problem, system: systems.System, entry: ir.Operation) -> UsageError:
     limits = ", ".join(f"{d.name}: {d.memory}" for d in system.devices)
     weights = sum(weight.size for weight in problem.weights)
     return UsageError(
         f"no placement fits the devices' memory: {weights} bytes of packed weights "
-        f"and up to {max(problem.live, default=0)} live bytes, against {limits}",
+        f"and up to {max(problem.live, default=0)} live bytes, against {limits}"
+        + (f"; {entry.attributes[NO_CHUNKS].value}" if NO_CHUNKS in entry.attributes else ""),
         code="does-not-fit",
         hint="add a device, a smaller batch, or a lower precision",
     )

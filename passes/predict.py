@@ -6,7 +6,7 @@ from collections.abc import Callable
 from torch_mlir import ir
 
 from lemurc.cost_model import stage_seconds
-from lemurc.manifest import DeviceMemory, Prediction, Transfer
+from lemurc.manifest import DeviceMemory, OrderMemory, Prediction, Transfer
 from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes import workloads
@@ -104,7 +104,15 @@ def _predict(
         transfers=tuple(transfers),
         memory=memory,
         memory_by_step=memory_by_step,
+        order=_order(graph.function),
     )
+
+
+def _order(entry: ir.Operation) -> OrderMemory | None:
+    if "lemur.schedule" not in entry.attributes:
+        return None
+    found = {item.name: item.attr.value for item in entry.attributes["lemur.schedule"]}
+    return OrderMemory(found["peak_bytes"], found["program_bytes"], found["bound_bytes"])
 
 
 def _result_names(stage: ir.Operation) -> list[str]:

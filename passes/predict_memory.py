@@ -7,14 +7,14 @@ an upper bound.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from torch_mlir import ir
 
 from lemurc.manifest import DeviceMemory, StepMemory
 from lemurc.passes import graph as graphs
 from lemurc.passes.graph import Graph
-from lemurc.passes.liveness import Buffers
+from lemurc.passes.liveness import temporaries
 from lemurc.passes.placement_problem import copies
 from lemurc.passes.sizes import Sizes
 
@@ -37,8 +37,8 @@ def predict_memory(
         values = {value for value in (*call.operands, *call.results) if not graph.is_weight(value)}
         held[device] |= values
         peak = _bytes(held[device], sizes)
-        shapes = [_shape(value, sizes) for value in call.operands]
-        peak += _temporaries(run_of(stage), shapes, graphs.bodies(stage))
+        shapes = sizes.shapes(call.operands)
+        peak += temporaries(run_of(stage), shapes, graphs.bodies(stage))
         most[device] = max(most[device], peak)
         left.subtract(set(call.operands))
         for there in held.values():
@@ -56,45 +56,19 @@ def run_of(stage: ir.Operation) -> ir.Operation:
     return next(op for op in graphs.functions(stage) if graphs.symbol(op) == "run")
 
 
-def _temporaries(
-    function: ir.Operation, shapes: Sequence[Sequence[int]], functions: Mapping[str, ir.Operation]
-) -> int:
-    """The most that is neither read from outside nor returned, with what fused groups hold."""
-    graph, sizes = Graph(function), Sizes(function, shapes)
-    order = graph.placeable
-    return max(
-        (
-            live + _inside(graph.nodes[index], sizes, functions)
-            for index, live in zip(order, Buffers(graph, sizes).temporary(order), strict=True)
-        ),
-        default=0,
-    )
-
-
-def _inside(op: ir.Operation, sizes: Sizes, functions: Mapping[str, ir.Operation]) -> int:
-    body = functions.get(graphs.callee(op))
-    if body is None or body.attributes["lemur.composite"].value != "fused":
-        return 0
-    return _temporaries(body, [_shape(value, sizes) for value in op.operands], functions)
-
-
 def _weights(
     graph: Graph, call: ir.Operation, stage: ir.Operation, sizes: Sizes
 ) -> dict[tuple[ir.Value, bool], int]:
     """The bytes of each weight that a stage reads, for products of matrices and for the rest."""
     run = run_of(stage)
     inside, functions = Graph(run), graphs.bodies(stage)
-    inner = Sizes(run, [_shape(value, sizes) for value in call.operands])
+    inner = Sizes(run, sizes.shapes(call.operands))
     return {
         (value, product): size
         for value, argument in zip(call.operands, inside.arguments, strict=True)
         if graph.is_weight(value)
         for product, (size, _) in copies(inside, argument, inner, functions).items()
     }
-
-
-def _shape(value: ir.Value, sizes: Sizes) -> Sequence[int]:
-    return sizes.shape(value) if isinstance(value.type, ir.RankedTensorType) else []
 
 
 def _bytes(values: set[ir.Value], sizes: Sizes) -> int:

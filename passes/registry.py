@@ -9,6 +9,7 @@ from lemurc.passes.base import Pass
 PASSES = {
     "annotate-cost": "annotate_cost:AnnotateCost",
     "bitcast-views": "bitcast_views:BitcastViews",
+    "chunk": "chunk:Chunk",
     "collapse-batch-matmul": "collapse_batch_matmul:CollapseBatchMatmul",
     "convert-onnx": "convert_onnx:ConvertOnnx",
     "convert-torch": "convert_torch:ConvertTorch",
@@ -21,6 +22,7 @@ PASSES = {
     "form-stages": "form_stages:FormStages",
     "fuse": "fuse:Fuse",
     "hoist-parameters": "hoist_parameters:HoistParameters",
+    "keep-order": "keep_order:KeepOrder",
     "keep-roundings": "keep_roundings:KeepRoundings",
     "keep-zero-signs": "keep_zero_signs:KeepZeroSigns",
     "micro-batch": "micro_batch:MicroBatch",

@@ -5,7 +5,7 @@ A dynamic dimension is counted at its largest. Arguments say theirs with
 by following the index arithmetic of the program. What stays unknown counts as 1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 from torch_mlir import ir
@@ -42,6 +42,13 @@ class Sizes:
             known = [] if kind.has_static_shape else self._infer(value)
             self._shapes[value] = self._fill(kind, known)
         return self._shapes[value]
+
+    def shapes(self, values: Iterable[ir.Value]) -> list[Sequence[int]]:
+        """For the arguments of a function that is called with `values`."""
+        return [
+            self.shape(value) if isinstance(value.type, ir.RankedTensorType) else []
+            for value in values
+        ]
 
     def elements(self, value: ir.Value) -> int:
         return prod(self.shape(value)) if isinstance(value.type, ir.RankedTensorType) else 1

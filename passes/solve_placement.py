@@ -2,6 +2,7 @@
 
 from lemurc.passes.placement import Assignment, Problem, evaluate, gap
 from lemurc.passes.placement_search import first_assignment, simple_answers
+from lemurc.passes.system import System
 
 
 def solve(problem: Problem, time_limit: float) -> tuple[Assignment | None, str]:
@@ -17,6 +18,15 @@ def solve(problem: Problem, time_limit: float) -> tuple[Assignment | None, str]:
             return None, "heuristic"
         return incumbent, f"heuristic, within {gap(problem, incumbent):.1%} of the optimum"
     return improve(problem, incumbent, time_limit)
+
+
+def is_too_much(problem: Problem, assignment: Assignment, system: System) -> bool:
+    """Whether a device is known to have less memory than is put there, as pins may."""
+    held = evaluate(problem, assignment).bytes_by_device
+    return any(
+        device.memory_known and limit is not None and size > limit
+        for device, limit, size in zip(system.devices, problem.memory, held, strict=True)
+    )
 
 
 def may_fit(problem: Problem) -> bool:

@@ -20,7 +20,7 @@ from lemurc.passes.annotate_cost import names_attribute
 from lemurc.passes.graph import Graph
 from lemurc.passes.legality import Legality
 from lemurc.passes.sizes import Sizes
-from lemurc.passes.slicing import Along, Part, Slicer, resized
+from lemurc.passes.slicing import Along, Needs, Part, Slicer, resized
 from lemurc.passes.unused import is_used, set_arguments
 from lemurc.weight_slices import slice_name
 
@@ -42,7 +42,7 @@ def chain_from(
     if dim is None:
         return None
     ops, dims = [op], [dim]
-    while (reader := _only_reader(ops[-1])) is not None:
+    while (reader := only_reader(ops[-1])) is not None:
         value = ops[-1].results[0]
         along = next(
             (d for d in _dims(reader) if _needs(slicer, reader, d, value) == Along(dim)), None
@@ -62,12 +62,17 @@ def _dims(op: ir.Operation) -> range:
 
 
 def _needs(slicer: Slicer, op: ir.Operation, dim: int, value: ir.Value) -> Part:
+    return needs_along(slicer, op, dim).get(value)
+
+
+def needs_along(slicer: Slicer, op: ir.Operation, dim: int) -> Needs:
+    """What a range of the one result of `op` along `dim` reads; {} where that is no range of
+    neighbours."""
     needs = slicer.needs(op, (Along(dim),)) or {}
-    together = all(part is None or part.outer == 1 for part in needs.values())
-    return needs.get(value) if together else None
+    return needs if all(part is None or part.outer == 1 for part in needs.values()) else {}
 
 
-def _only_reader(op: ir.Operation) -> ir.Operation | None:
+def only_reader(op: ir.Operation) -> ir.Operation | None:
     """What reads the result of `op`, where that is one operation beside it."""
     readers = {use.owner.operation for use in op.results[0].uses}
     if len(readers) != 1:

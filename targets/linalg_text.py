@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lemurc.targets.memory_effects import BARRIER
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -118,7 +120,8 @@ class Body:
             return name
         made = replace(self.tensors[name], name=f"%v{len(self.tensors)}")
         self.tensors[made.name] = made
-        self.lines.append(f"{made.name} = util.optimization_barrier {name} : {made.type()}")
+        kind = made.type()
+        self.lines.append(f"{made.name} = {BARRIER} {name} : {kind} -> {kind}")
         return made.name
 
     def function(self, name: str, result: str, constants: Sequence[str]) -> str:

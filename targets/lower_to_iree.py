@@ -23,7 +23,7 @@ from lemurc.errors import InternalError
 from lemurc.targets.base import StageTraits
 from lemurc.targets.keep_slices import keep_slices
 from lemurc.targets.keep_sorted import keep_sorted
-from lemurc.targets.memory_effects import memory_effects
+from lemurc.targets.memory_effects import BARRIER, memory_effects
 
 PARAMETER_SCOPE = "model"
 ENTRY_POINT = "run"
@@ -93,8 +93,10 @@ def lower(module: Any) -> tuple[str, ...]:
 
     run = entry_point(module)
     parameters = _externalize(module, run)
-    for op in walk(module):
+    for op in list(walk(module)):
         strip(op)
+        if op.name == "lemur.barrier":
+            _keep_apart(op)
     module.attributes["sym_name"] = ir.StringAttr.get("stage")
     _hide_all_but(module, run)
     PassManager.parse(_CLEANUP).run(module)
@@ -191,6 +193,22 @@ def strip(op: Any) -> None:
         for name in ("arg_attrs", "res_attrs"):
             if name in op.attributes:
                 del op.attributes[name]
+
+
+def _keep_apart(barrier: Any) -> None:
+    """IREE's own barrier, which it drops when dispatches are formed, so that one submission of
+    work stays one; `util.optimization_barrier` would cut it in two."""
+    from iree.compiler import ir
+
+    kept = ir.Operation.create(
+        BARRIER,
+        results=[result.type for result in barrier.results],
+        operands=list(barrier.operands),
+        ip=ir.InsertionPoint(barrier),
+        loc=barrier.location,
+    )
+    barrier.results[0].replace_all_uses_with(kept.results[0])
+    barrier.erase()
 
 
 def _hide_all_but(module: Any, run: Any) -> None:

@@ -39,6 +39,9 @@ def lower_to_portable(source: bytes) -> LoweredStage:
     for op in list(walk(module)):
         if op.name == "cf.assert":
             op.erase()
+        elif op.name == "lemur.barrier":
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
         else:
             strip(op)
             if op.name == "func.func" and op != run:

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+BARRIER = "iree_tensor_ext.compute_barrier.end"
 _VIEWS = (
+    BARRIER,
     "tensor.bitcast",
     "tensor.cast",
     "tensor.collapse_shape",

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lemurc.options import OBJECTIVES
+from lemurc.options import OBJECTIVES, ORDERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,6 +138,13 @@ _PLANNING = (
         show_default=True,
         help="What plans over several devices are best at: one call, a stream of requests, or "
         "the memory of the fullest device.",
+    ),
+    click.option(
+        "--order",
+        type=click.Choice(ORDERS),
+        default="memory",
+        show_default=True,
+        help="Operations in an order that needs little memory, or in the program's own.",
     ),
     click.option(
         "--micro-batches",

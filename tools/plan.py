@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lemurc.errors import UsageError
 from lemurc.explanation import ExplainedFunction
-from lemurc.manifest import Plan, Prediction, Stage, Transfer
+from lemurc.manifest import OrderMemory, Plan, Prediction, Stage, Transfer
 from lemurc.tools.whole_files import check_writable, write_text
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class PlannedFunction:
     transfers: tuple[Transfer, ...]
     memory: dict[str, PlannedMemory]
     steps: tuple[PlannedStep, ...]
+    order: OrderMemory | None = None
     micro_batches: int = 1
 
 
@@ -216,6 +217,7 @@ def _function(
             device: PlannedMemory(m.weights, m.activations, m.peak)
             for device, m in predicted.memory.items()
         },
+        order=predicted.order,
         steps=tuple(
             PlannedStep(
                 stage=step.stage,

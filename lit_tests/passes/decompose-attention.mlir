@@ -13,7 +13,7 @@
 // CHECK:         arith.cmpf oeq, {{.*}}, [[LOWEST]] : f32
 // CHECK:         math.exp
 // CHECK:         arith.truncf
-// CHECK:         util.optimization_barrier
+// CHECK:         iree_tensor_ext.compute_barrier.end
 // CHECK:         arith.divf
 // CHECK:       func.func @run
 // CHECK:         call @attention_parts_0(

@@ -59,3 +59,20 @@ module @stage2 {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+// A barrier becomes one that IREE takes away when it has formed dispatches.
+// CHECK-LABEL: module @stage
+// CHECK:         [[Y:%.+]] = math.exp
+// CHECK-NEXT:    [[HELD:%.+]] = iree_tensor_ext.compute_barrier.end [[Y]]
+// CHECK-NEXT:    [[Z:%.+]] = math.tanh [[HELD]]
+// CHECK-NEXT:    return [[Z]]
+module @stage3 {
+  func.func @run(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = math.exp %x : tensor<4xf32>
+    %1 = "lemur.barrier"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = math.tanh %1 : tensor<4xf32>
+    return %2 : tensor<4xf32>
+  }
+}

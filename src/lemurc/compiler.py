@@ -22,7 +22,7 @@ from lemurc import assembly, exchange, manifest, pass_limit, profiling
 from lemurc.acceptance import verify
 from lemurc.child import run_module
 from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
-from lemurc.options import OBJECTIVES, CompileOptions
+from lemurc.options import OBJECTIVES, ORDERS, CompileOptions
 from lemurc.profiles import Profile
 from lemurc.systems import Description, asked_devices, find_description, notes_on, systems
 from lemurc.user_modules import import_modules
@@ -195,13 +195,15 @@ def chosen_options(given: dict[str, Any], verb: str = "compile") -> CompileOptio
                 hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
             )
     options = CompileOptions(**given)
-    if options.objective not in OBJECTIVES:
-        raise UsageError(
-            f"unknown objective {options.objective!r}",
-            code="bad-option",
-            where="--objective",
-            hint=f"one of {', '.join(OBJECTIVES)}",
-        )
+    for name, known_values in (("objective", OBJECTIVES), ("order", ORDERS)):
+        value = getattr(options, name)
+        if value not in known_values:
+            raise UsageError(
+                f"unknown {name} {value!r}",
+                code="bad-option",
+                where=f"--{name}",
+                hint=f"one of {', '.join(known_values)}",
+            )
     wanted = options.micro_batches
     if wanted != "auto" and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
         raise UsageError(
@@ -308,6 +310,7 @@ def lower(
         pass_limit=options.pass_limit,
         kernels=pass_limit.allows(options.pass_limit, pass_limit.SELECT_KERNELS, options.opt_level),
         objective=options.objective,
+        order=options.order,
         splits=tuple(options.splits),
         micro_batches=_micro_batches(options),
         largest_stage=options.largest_stage,

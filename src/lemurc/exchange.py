@@ -55,6 +55,8 @@ class Request:
     """Whether composites may become calls of our own kernels."""
     objective: str = "latency"
     """What plans are best at: latency, throughput or memory."""
+    order: str = "memory"
+    """Which order operations are put in: memory (little of it is needed) or program."""
     splits: tuple[str, ...] = ()
     """Modules whose weights are split over devices, as `GLOB=PARTS`."""
     micro_batches: int | None = 1

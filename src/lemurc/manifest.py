@@ -253,6 +253,16 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True)
+class OrderMemory:
+    """Live bytes of values, on all devices together: the most in the order of the plan (`peak`)
+    and in the program's own (`program`), and what no order gets below (`bound`)."""
+
+    peak: int
+    program: int
+    bound: int
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What the cost model expects of one call: seconds, bytes moved, cuts crossed, memory.
 
@@ -269,6 +279,7 @@ class Prediction:
     transfers: tuple[Transfer, ...] = ()
     memory: dict[str, DeviceMemory] = field(default_factory=dict)
     memory_by_step: tuple[StepMemory, ...] = ()
+    order: OrderMemory | None = None
 
 
 @dataclass(frozen=True)

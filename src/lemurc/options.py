@@ -9,6 +9,9 @@ from typing import Literal, get_args
 Objective = Literal["latency", "throughput", "memory"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
+Order = Literal["memory", "program"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+
 Progress = Callable[[str, int, int, str], None]
 """`progress(phase, done, total, detail)`; `total` is 0 while it is not known."""
 
@@ -21,6 +24,7 @@ class CompileOptions:
     `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
     `objective` is what plans over several devices are best at: the time of one call, requests per
     second when calls follow each other (`session.stream`), or the memory of the fullest device.
+    `order` is that of operations: one that needs little memory, or the program's own.
     `splits` are modules whose weights are split, such as `lm_head=3`, over devices that have room;
     what fits no device otherwise is split anyway, in 1 part never.
     `micro_batches` is in how many parts a call is cut, so that several devices work on it at once;
@@ -40,6 +44,7 @@ class CompileOptions:
     pins: tuple[str, ...] = ()
     system: str | Path | None = None
     objective: Objective = "latency"
+    order: Order = "memory"
     splits: tuple[str, ...] = ()
     micro_batches: int | Literal["auto"] = "auto"
     opt_level: int = 2

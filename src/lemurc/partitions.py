@@ -15,7 +15,7 @@ from lemurc.exchange import Request
 from lemurc.explained import Homes
 from lemurc.host_stages import with_host
 from lemurc.manifest import HOST
-from lemurc.stage_sources import splits_of, stage_modules, text
+from lemurc.stage_sources import chunks_of, splits_of, stage_modules, text
 
 if TYPE_CHECKING:
     from lemurc.passes.manager import Instruments
@@ -149,6 +149,7 @@ def _partition(
 
     steps = pipelines.partition(
         request.objective,
+        order=request.order,
         largest=request.largest_stage,
         explain=request.explain,
         splits=request.splits,
@@ -158,7 +159,7 @@ def _partition(
     module.operation.attributes["lemur.system"] = attribute(with_host(system, module))
     home = Homes()
     run_pipeline(module, steps, home.watched(watch) if request.explain else watch)
-    return _Partition(module, home, splits_of(module))
+    return _Partition(module, home, [*chunks_of(module), *splits_of(module)])
 
 
 def _seconds(module: Any) -> float:

@@ -195,6 +195,18 @@ def splits_of(module: Any) -> list[str]:
     ]
 
 
+def chunks_of(module: Any) -> list[str]:
+    """What `chunk` has to say: of each chain, how large its parts are in the end."""
+    from lemurc.passes.chunk import CHUNKS
+    from lemurc.passes.graph import entries
+
+    return [
+        f"{said.value}, because no device has memory for more"
+        for entry in entries(module.operation)
+        for said in attributes_of(entry, CHUNKS)
+    ]
+
+
 def text(op: Any, attribute: str) -> str:
     return str(op.attributes[attribute].value)
 

@@ -78,3 +78,34 @@ def test_too_little_memory_everywhere_says_so(zoo: ModuleType, tmp_path: Any) ->
     write_system(tmp_path / "system.json", system(2, 50_000))
     with pytest.raises((UsageError, DeviceError), match="no placement fits"):
         lemurc.compile(model, args, system=tmp_path / "system.json", output=tmp_path / "m.lemur")
+
+
+def test_what_is_wide_is_computed_in_chunks_where_memory_is_short(tmp_path: Any) -> None:
+    """The hidden layer of the feed-forward part is larger than the device."""
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(32, 512), torch.nn.GELU(), torch.nn.Linear(512, 32)
+    model, args = torch.nn.Sequential(*layers).eval(), (torch.randn(512, 32),)
+    hidden = 512 * 512 * 4
+
+    def compiled(memory: int) -> tuple[Any, SystemDescription]:
+        small = system(1, memory)
+        write_system(tmp_path / "system.json", small)
+        output, described = tmp_path / "model.lemur", tmp_path / "system.json"
+        result = lemurc.compile(
+            model, args, system=described, output=output, verify=False, golden="none"
+        )
+        return result, small
+
+    roomy, _ = compiled(8 * hidden)
+    assert not any("chunks" in note for note in roomy.notes)
+    result, small = compiled(int(0.75 * hidden))
+    assert any("0 is computed in chunks of" in note for note in result.notes)
+    with lemurc.load(result.path, simulate=small, strict=True) as session:
+        torch.testing.assert_close(session(*args), model(*args), rtol=0, atol=1e-5)
+        [device] = session.simulated
+        assert device.memory is not None and device.peak_bytes <= device.memory
+        predicted = session.plan.predicted["main"].memory["cpu:0"]
+        assert device.peak_bytes <= 1.05 * predicted.peak
+    with pytest.raises(UsageError, match="pieces either") as raised:
+        compiled(hidden // 3)
+    assert raised.value.code == "does-not-fit"

@@ -112,7 +112,24 @@ def _function(function: PlannedFunction) -> list[str]:
             f"and {size(memory.activations)} of values"
             for device, memory in function.memory.items()
         ),
+        *_order(function),
     ]
+
+
+def _order(function: PlannedFunction) -> list[str]:
+    """What the order of operations came to."""
+    order = function.order
+    if order is None:
+        return []
+    least = (
+        "which no order is below"
+        if order.peak == order.bound
+        else (f"no order needs less than {size(order.bound)}")
+    )
+    program = (
+        f", {size(order.program)} in the program's order" if order.peak < order.program else ""
+    )
+    return [f"  order: {size(order.peak)} of values at once{program}, {least}"]
 
 
 def _step(step: PlannedStep) -> Sequence[str]:
