@@ -149,8 +149,10 @@ def _schedule(module: ir.Operation, graph: Graph, functions: Functions, search: 
             if other.peak <= chosen.peak - worth:
                 chosen, units = other, apart
     steps = chosen.steps()
-    parts = {
-        index: split(module, graph.nodes[index], units.pieces[index], functions, units.sizes)
+    parts = {  # sizes anew: values of what was taken apart may be found again where they were
+        index: split(
+            module, graph.nodes[index], units.pieces[index], functions, Sizes(graph.function)
+        )
         for index in {unit.index for unit in steps if unit.piece is not None}
     }
     ordered = [
