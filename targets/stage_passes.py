@@ -31,12 +31,12 @@ def stage_passes(
     `packed` are the weights, "name@layout", that the artifact holds in a layout.
     """
     select = target.kernels(arch) if kernels else None
-    attention = guard_attention if target.fused_attention else decompose_attention
 
     def run(module: Any) -> None:
         if select is not None:
             select(module)
-        attention(module)
+        decompose_attention(module, every=not target.fused_attention)
+        guard_attention(module)
         if packed:
             UnpackWeights(packed).run(module)
 
