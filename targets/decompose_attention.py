@@ -95,21 +95,15 @@ class _Attention:
 
 
 def _scale_by_width(query: Tensor, wide: str) -> list[str]:
-    """1 / sqrt(width), in f64 as eager has it."""
-    lines = [
+    """1 / sqrt(width), of types that every device and IREE's host code convert."""
+    whole = "i64" if wide == "f64" else "i32"
+    return [
         f"%axis = arith.constant {len(query.sizes) - 1} : index",
         f"%width = tensor.dim %query, %axis : {query.type()}",
-        "%whole = arith.index_cast %width : index to i64",
-        "%wide_width = arith.sitofp %whole : i64 to f64",
-        "%root = math.sqrt %wide_width : f64",
-        "%unit = arith.constant 1.0 : f64",
-    ]
-    if wide == "f64":
-        return [*lines, "%scale = arith.divf %unit, %root : f64"]
-    return [
-        *lines,
-        "%exact = arith.divf %unit, %root : f64",
-        f"%scale = arith.truncf %exact : f64 to {wide}",
+        f"%whole = arith.index_cast %width : index to {whole}",
+        f"%inexact = arith.sitofp %whole : {whole} to {wide}",
+        f"%root = math.sqrt %inexact : {wide}",
+        f"%scale = arith.divf %one, %root : {wide}",
     ]
 
 
