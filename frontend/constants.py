@@ -156,7 +156,7 @@ def _make_tensors(node: Node) -> None:
     for at, (argument, parameter) in enumerate(
         zip(node.args, node.target._schema.arguments, strict=False)
     ):
-        number = argument.meta["val"] if isinstance(argument, Node) else argument
+        number: Any = argument.meta["val"] if isinstance(argument, Node) else argument
         if not isinstance(number, _NUMBERS) or not isinstance(parameter.type, torch.TensorType):
             continue
         common = torch.result_type(tensors[0], number) if tensors else None

@@ -62,7 +62,8 @@ def _may_be_computed_again(value: Any, calls: dict[str, list[Any]]) -> bool:
         return any(_may_be_computed_again(call.operands[place], calls) for call in callers)
     if owner.name in _VIEWS:
         return _may_be_computed_again(owner.operands[0], calls)
-    return owner.name.startswith("linalg.") and owner.name != "linalg.fill" and _reads_nothing(value)
+    is_computed: bool = owner.name.startswith("linalg.") and owner.name != "linalg.fill"
+    return is_computed and _reads_nothing(value)
 
 
 def _reads_nothing(value: Any) -> bool:
@@ -77,7 +78,7 @@ def _reads_nothing(value: Any) -> bool:
         return bool(ir.DenseElementsAttr(owner.attributes["value"]).is_splat)
     if owner.name in _VIEWS or owner.name.startswith("linalg."):
         return all(_reads_nothing(operand) for operand in owner.operands)
-    return owner.name == "tensor.empty"
+    return bool(owner.name == "tensor.empty")
 
 
 def _own(value: Any, reader: Any) -> Any:

@@ -139,7 +139,9 @@ def test_a_value_is_copied_before_it_is_updated(tmp_path: Path) -> None:
         torch.testing.assert_close(tuple(session(*args)), ReadLater()(*args))
 
 
-@pytest.mark.parametrize("model", [Sorts(), Places(), Scatters(), Computed()], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", [Sorts(), Places(), Scatters(), Computed()], ids=lambda m: type(m).__name__
+)
 def test_nothing_else_changes(model: nn.Module, tmp_path: Path) -> None:
     torch.manual_seed(0)
     result = lemurc.compile(model, (torch.randn(11),), output=tmp_path / "m.lemur")
