@@ -147,7 +147,8 @@ def match_numbers(program: ExportedProgram) -> None:
 def _make_tensors(node: Node) -> None:
     """Of numbers where an operator takes tensors.
 
-    The importer leaves a size as a number, and makes f32 of numbers beside f64.
+    The importer leaves a size as a number, makes f32 of numbers beside f64, and writes of a
+    boolean what torch-mlir does not read.
     """
     if not isinstance(node.target, torch._ops.OpOverload):
         return
@@ -167,5 +168,5 @@ def _make_tensors(node: Node) -> None:
             if common not in (None, own):
                 made = edit.call(_aten._to_copy.default, made, dtype=common)
             node.update_arg(at, made)
-        elif common is torch.float64:
+        elif common is torch.float64 or isinstance(number, bool):
             node.update_arg(at, edit.call(_aten.full.default, [], argument, dtype=common))
