@@ -65,7 +65,7 @@ module @two {
 
 // -----
 
-// What has no neutral element that is known reads memory of its own.
+// What has no neutral element that is known, or IREE refuses, reads memory of its own.
 // CHECK-LABEL: module @other
 // CHECK:         [[KEPT:%.+]] = util.optimization_barrier %arg0
 // CHECK:         linalg.generic {{.*}} ins([[KEPT]] : tensor<2x3x8xf32>)
@@ -78,5 +78,22 @@ module @other {
       linalg.yield %e : f32
     } -> tensor<f32>
     return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @product
+// CHECK:         util.optimization_barrier %arg0
+// CHECK:         linalg.generic {{.*}}["reduction", "reduction", "reduction"]
+module @product {
+  func.func @run(%x: tensor<2x3x8xbf16>, %o: tensor<bf16>) -> tensor<bf16> {
+    %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> ()>], iterator_types = ["reduction", "reduction", "reduction"]}
+        ins(%x : tensor<2x3x8xbf16>) outs(%o : tensor<bf16>) {
+    ^bb0(%a: bf16, %c: bf16):
+      %e = arith.mulf %c, %a : bf16
+      linalg.yield %e : bf16
+    } -> tensor<bf16>
+    return %s : tensor<bf16>
   }
 }
