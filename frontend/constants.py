@@ -158,7 +158,8 @@ def _make_tensors(node: Node) -> None:
         zip(node.args, node.target._schema.arguments, strict=False)
     ):
         number: Any = argument.meta["val"] if isinstance(argument, Node) else argument
-        if not isinstance(number, _NUMBERS) or not isinstance(parameter.type, torch.TensorType):
+        is_number: bool = isinstance(number, _NUMBERS)
+        if not is_number or not isinstance(parameter.type, torch.TensorType):
             continue
         common = torch.result_type(tensors[0], number) if tensors else None
         edit = Edit(node)

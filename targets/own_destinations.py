@@ -8,6 +8,9 @@ where IREE knows neither %true nor %zero. IREE 3.13 updates in place. Where a de
 is computed from no tensor has other readers, it copies it by computing it again, and shares the
 two equal computations afterwards: the other readers see what was written, or memory that never
 was. With scalars of their own they are not equal. `linalg.fill` is safe.
+
+A slice is copied likewise: IREE would read it within the kernel that updates it, and update it on
+that kernel's stack, which has no room for a dynamic size or for much.
 """
 
 from collections.abc import Iterable
@@ -32,7 +35,7 @@ def own_destinations(operations: Iterable[Any]) -> None:
     for operation in operations:
         for place in _destinations(operation):
             value = operation.operands[place]
-            if _may_be_computed_again(value, calls):
+            if _is_read_in_place(operation, value) or _may_be_computed_again(value, calls):
                 operation.operands[place] = _own(value, operation)
 
 
@@ -47,6 +50,16 @@ def _destinations(operation: Any) -> list[int]:
         arguments = operation.regions[0].blocks[0].arguments
         return [place for place in places if list(arguments[place].uses)]
     return []
+
+
+def _is_read_in_place(operation: Any, value: Any) -> bool:
+    from iree.compiler import ir
+
+    while not isinstance(value.owner, ir.Block) and value.owner.name in _VIEWS:
+        if value.owner.name == "tensor.extract_slice":
+            return bool(operation.name.startswith("tm_tensor."))
+        value = value.owner.operands[0]
+    return False
 
 
 def _may_be_computed_again(value: Any, calls: dict[str, list[Any]]) -> bool:

@@ -163,3 +163,24 @@ module @stage5 {
     return %f, %u, %v : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
   }
 }
+
+// -----
+
+// A slice is copied before it is sorted.
+// CHECK-LABEL: module @stage
+// CHECK:         [[SLICE:%.+]] = tensor.extract_slice
+// CHECK:         [[OWN:%.+]] = linalg.generic {{.*}} ins([[SLICE]] : tensor<?xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.select
+// CHECK:         tm_tensor.sort {{.*}}outs([[OWN]] : tensor<?xf32>)
+module @stage6 {
+  func.func @run(%x: tensor<2x?xf32>, %n: index) -> tensor<?xf32> {
+    %s = tensor.extract_slice %x[1, 0] [1, %n] [1, 1] : tensor<2x?xf32> to tensor<?xf32>
+    %0 = tm_tensor.sort dimension(0) outs(%s : tensor<?xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %1 = arith.cmpf oge, %a, %b : f32
+      tm_tensor.yield %1 : i1
+    } -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}

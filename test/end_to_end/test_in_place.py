@@ -130,6 +130,21 @@ class Computed(nn.Module):
         )  # fmt: skip
 
 
+class Slices(nn.Module):
+    """Sorted and updated where the rest is read too."""
+
+    def forward(self, x: Any) -> Any:
+        both = torch.stack([x, -x]) * 2
+        return (
+            both[0].sort(),
+            both[1, 1:].sort(descending=True),
+            both.sort(0).values[0].argsort(),
+            both[1].scatter(0, I([1]), I([7.0])),
+            both[:, 1:3].sort(1),
+            both,
+        )
+
+
 def test_a_value_is_copied_before_it_is_updated(tmp_path: Path) -> None:
     torch.manual_seed(0)
     bytes_ = torch.arange(36, dtype=torch.uint8).view(6, 6) % 9
@@ -154,7 +169,9 @@ def test_nothing_else_changes(model: nn.Module, tmp_path: Path) -> None:
 SHAPES = {"x": {0: Dim("n", min=4, max=64)}}
 
 
-@pytest.mark.parametrize("model", [DynamicSorts(), Computed()], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", [DynamicSorts(), Computed(), Slices()], ids=lambda m: type(m).__name__
+)
 @pytest.mark.parametrize("level", [0, 2])
 def test_nothing_else_changes_at_any_length(model: nn.Module, level: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
