@@ -50,20 +50,24 @@ def _step(operation: Any) -> None:
     if combiner is None or not all(map(_is_projection, maps)):
         _keep(operation, inputs)
         return
+    kept = [result.position for result in maps[-1].results]
+    # In the order of the loops: of a result that is transposed, IREE leaves entries out.
+    between = sorted([*kept, *axes])
     with ir.InsertionPoint(operation), ir.Location.unknown():
         element = start.type.element_type
-        sizes = [*_sizes(start), *(_extent(axis, inputs, maps) for axis in axes)]
+        sizes = [_extent(axis, operation, maps) for axis in between]
         neutral = _constant(element, _NEUTRAL[combiner.name])
         partial = linalg.fill(neutral, outs=[tensor.empty(sizes, element)])
-        results = [*maps[-1].results, *map(ir.AffineExpr.get_dim, axes)]
-        into = ir.AffineMap.get(maps[-1].n_dims, 0, results)
+        into = _projection(between, maps[-1].n_dims)
         left = [axis for axis in _reduced(operation) if axis not in axes]
         first = _generic(inputs, partial, [*maps[:-1], into], left)
-        rank = len(sizes)
-        dims = [ir.AffineExpr.get_dim(axis) for axis in range(rank)]
-        kept = rank - len(axes)
-        both = [ir.AffineMap.get(rank, 0, dims), ir.AffineMap.get(rank, 0, dims[:kept])]
-        last = _generic([first.results[0]], start, both, range(kept, rank))
+        rank = len(between)
+        both = [
+            _projection(range(rank), rank),
+            _projection([between.index(axis) for axis in kept], rank),
+        ]
+        reduced = [between.index(axis) for axis in axes]
+        last = _generic([first.results[0]], start, both, reduced)
         block = last.regions[0].blocks.append(element, element)
         with ir.InsertionPoint(block):
             combined = combiner.clone()
@@ -99,9 +103,10 @@ def _is_projection(map_: Any) -> bool:
     return all(isinstance(result, ir.AffineDimExpr) for result in map_.results)
 
 
-def _sizes(value: Any) -> list[Any]:
-    """Numbers, and values where dynamic."""
-    return [_size(value, axis) for axis in range(value.type.rank)]
+def _projection(axes: Iterable[int], loops: int) -> Any:
+    from iree.compiler import ir
+
+    return ir.AffineMap.get(loops, 0, [ir.AffineExpr.get_dim(axis) for axis in axes])
 
 
 def _size(value: Any, axis: int) -> Any:
@@ -113,13 +118,13 @@ def _size(value: Any, axis: int) -> Any:
     return tensor.dim(value, arith.constant(ir.IndexType.get(), axis))
 
 
-def _extent(loop: int, inputs: Sequence[Any], maps: Sequence[Any]) -> Any:
-    """Of a loop that some input is read along."""
-    for value, map_ in zip(inputs, maps, strict=False):
+def _extent(loop: int, operation: Any, maps: Sequence[Any]) -> Any:
+    """A number, or a value where dynamic."""
+    for value, map_ in zip(operation.operands, maps, strict=True):
         for axis, result in enumerate(map_.results):
             if result.position == loop:
                 return _size(value, axis)
-    raise AssertionError("a reduction loop that no operand is read along")
+    raise AssertionError("a loop that no operand has")
 
 
 def _constant(kind: Any, value: float) -> Any:
@@ -143,10 +148,8 @@ def _generic(inputs: Sequence[Any], start: Any, maps: Any, reduced: Iterable[int
         )
         for axis in range(maps[0].n_dims)
     ]
-    made = linalg.GenericOp(
-        [start.type], list(inputs), [start], ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-        ir.ArrayAttr.get(kinds),
-    )  # fmt: skip
+    indexing = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
+    made = linalg.GenericOp([start.type], list(inputs), [start], indexing, ir.ArrayAttr.get(kinds))
     return made.operation
 
 

@@ -24,14 +24,14 @@ module @whole {
 
 // -----
 
-// Five dimensions take three steps; what is kept comes first, sizes may be dynamic.
+// Five dimensions take three steps, none transposes; sizes may be dynamic.
 // CHECK-LABEL: module @steps
 // CHECK:         arith.constant -1 : i32
 // CHECK:         linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]
-// CHECK-SAME:      outs({{.*}} : tensor<4x?x3x2xi32>)
-// CHECK:         linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction", "reduction"]
-// CHECK-SAME:      outs({{.*}} : tensor<4x?xi32>)
-// CHECK:         linalg.generic {{.*}}iterator_types = ["parallel", "reduction"]
+// CHECK-SAME:      outs({{.*}} : tensor<?x3x4x2xi32>)
+// CHECK:         linalg.generic {{.*}}iterator_types = ["parallel", "reduction", "parallel", "reduction"]
+// CHECK-SAME:      outs({{.*}} : tensor<?x4xi32>)
+// CHECK:         linalg.generic {{.*}}iterator_types = ["reduction", "parallel"]
 // CHECK-SAME:      outs(%arg1 : tensor<4xi32>)
 module @steps {
   func.func @run(%x: tensor<?x3x4x2x5x6xi32>, %o: tensor<4xi32>) -> tensor<4xi32> {
