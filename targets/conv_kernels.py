@@ -12,7 +12,7 @@ from lemurc.targets.kernels import PANEL, ROW_TILE, round_up
 
 @dataclass(frozen=True)
 class Layer:
-    """A plain convolution of images in NCHW with a weight [filters, channels, h, w]."""
+    """A convolution of images in NCHW with a weight [filters, channels of a group, h, w]."""
 
     x: Any
     weight: Any
@@ -30,25 +30,41 @@ class Layer:
         """Channels, height and width of an image; filters, height and width of its result."""
         return (*self.x.type.shape[1:], *self.result.type.shape[1:])
 
+    def steps(self) -> tuple[int, ...]:
+        """Height and width of the kernel; then strides, padding and dilation."""
+        return (*self.weight.type.shape[2:], *self.stride, *self.padding, *self.dilation)
+
     def bias_or_any(self) -> Any:
         """A kernel that is told of no bias does not read it."""
         return self.x if self.bias is None else self.bias
 
 
 def conv(found: Composite) -> KernelCall | None:
-    layer = _layer(found)
-    return None if layer is None else _winograd(layer) or _implicit_gemm(layer)
-
-
-def _layer(found: Composite) -> Layer | None:
     given, attributes = found.operands(), found.attributes
     x, weight = given["input"], given["weight"]
-    if len(x.type.shape) != 4 or attributes.get("transposed") or attributes.get("groups") != 1:
-        return None
-    if weight_name(weight) is None:
+    if len(x.type.shape) != 4 or attributes.get("transposed"):
         return None
     steps = (attributes[name] for name in ("stride", "padding", "dilation"))
-    return Layer(x, weight, given.get("bias"), found.call.results[0], *steps)
+    layer = Layer(x, weight, given.get("bias"), found.call.results[0], *steps)
+    groups = attributes.get("groups")
+    if groups == x.type.shape[1] and groups > 1:
+        return _depthwise(layer)
+    if groups != 1 or weight_name(weight) is None:
+        return None
+    return _winograd(layer) or _implicit_gemm(layer)
+
+
+_PIXELS = 65536
+"""Of the result, which a workgroup should have at least."""
+
+
+def _depthwise(layer: Layer) -> KernelCall:
+    _, _, _, filters, out_height, out_width = layer.sizes()
+    planes = layer.images * filters
+    share = max(-(-planes // 32), min(-(-planes // 2), -(-_PIXELS // (out_height * out_width))))
+    scalars = (planes, *layer.sizes(), *layer.steps(), int(layer.bias is not None), 0, share)
+    operands = (layer.x, layer.weight, layer.bias_or_any())
+    return KernelCall("depthwise", operands, layer.result.type, scalars, (-(-planes // share),))
 
 
 _FEWEST = 16
@@ -104,8 +120,7 @@ def _implicit_gemm(layer: Layer) -> KernelCall:
     panels = min(8, round_up(-(-all_panels // 8), 2))
     # Where there are few panels of pixels, the filters are divided too.
     tiles = -(-all_tiles // max(1, min(all_tiles, 8 // -(-all_panels // panels))))
-    steps = (kernel_h, kernel_w, *layer.stride, *layer.padding, *layer.dilation)
-    scalars = (*layer.sizes(), *steps, int(layer.bias is not None), 0, panels, tiles)
+    scalars = (*layer.sizes(), *layer.steps(), int(layer.bias is not None), 0, panels, tiles)
     groups = (-(-all_panels // panels), -(-all_tiles // tiles), layer.images)
     depth = channels * kernel_h * kernel_w
     grouped = weight_in_layout(layer.weight, "rows6", [all_tiles, depth, ROW_TILE])

@@ -170,3 +170,73 @@ def test_large_tiles_where_they_save_work_and_the_bound_holds():
     assert tile_size(64, 2, 2) == 2
     assert tile_size(2048, 56, 56) == 4
     assert tile_size(4096, 56, 56) == 2
+
+
+DEPTHWISE = [
+    # channels, height, width, multiplier, kernel, stride, padding, dilation
+    (3, 56, 56, 1, (3, 3), (1, 1), (1, 1), (1, 1)),
+    (2, 17, 600, 1, (3, 3), (2, 2), (1, 1), (1, 1)),
+    (2, 70, 300, 2, (3, 3), (1, 1), (0, 2), (1, 1)),
+    (3, 28, 28, 1, (5, 5), (1, 1), (2, 2), (1, 1)),
+    (2, 31, 29, 1, (5, 5), (2, 2), (2, 2), (1, 1)),
+    (2, 14, 33, 1, (7, 7), (1, 1), (3, 3), (1, 1)),
+    (2, 14, 33, 1, (7, 7), (2, 2), (3, 3), (1, 1)),
+    (4, 12, 40, 3, (1, 5), (1, 1), (0, 2), (1, 1)),
+    (2, 23, 23, 1, (3, 3), (1, 1), (2, 2), (2, 2)),
+    (2, 23, 50, 1, (3, 3), (3, 2), (1, 1), (1, 1)),
+    (2, 1, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1)),
+    (2, 5, 90, 1, (2, 2), (11, 11), (0, 0), (1, 1)),
+]
+
+
+def depthwise(kernels, x, w, bias, stride, padding, dilation, out, activation=0):
+    images, channels = x.shape[:2]
+    filters, planes, share = len(w), x.shape[0] * len(w), 3
+    y = kernels.guarded((images, filters, *out))
+    x, w = kernels.unaligned(x), kernels.unaligned(w)
+    given = (x, w, x if bias is None else kernels.unaligned(bias), y.array)
+    sizes = (planes, channels, *x.shape[2:], filters, *out, *w.shape[2:])
+    flags = (int(bias is not None), activation)
+    for wg in range(-(-planes // share)):
+        kernels.call("depthwise", *given, *sizes, *stride, *padding, *dilation, *flags, share, wg)
+    return y.check()
+
+
+@pytest.mark.parametrize("case", DEPTHWISE)
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_depthwise(kernels, case, has_bias):
+    channels, height, width, multiplier, kernel, stride, padding, dilation = case
+    filters = channels * multiplier
+    rng = np.random.default_rng(height * width)
+    x = rng.normal(0, 1, (2, channels, height, width)).astype(np.float32)
+    w = rng.normal(0, 1, (filters, 1, *kernel)).astype(np.float32)
+    bias = rng.normal(0, 1, filters).astype(np.float32) if has_bias else None
+    exact = np.stack(
+        [
+            np.concatenate(
+                [
+                    exact_conv(image[[f // multiplier]], w[[f]], stride, padding, dilation)
+                    for f in range(filters)
+                ]
+            )
+            for image in x
+        ]
+    )
+    exact += bias.astype(np.float64)[:, None, None] if has_bias else 0
+    y = depthwise(kernels, x, w, bias, stride, padding, dilation, exact.shape[2:], activation=1)
+    taps = math.prod(kernel)
+    assert np.max(np.abs(y - np.maximum(exact, 0))) < 4e-6 * math.sqrt(taps)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_depthwise_hands_on_what_is_not_finite(kernels, bad):
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1, (1, 2, 9, 40)).astype(np.float32)
+    w = rng.normal(0, 1, (2, 1, 3, 3)).astype(np.float32)
+    x[0, 1, 4, 16] = bad
+    y = depthwise(kernels, x, w, None, (1, 1), (1, 1), (1, 1), (9, 40))
+    assert np.isfinite(y[0, 0]).all()
+    touched = np.zeros((9, 40), bool)
+    touched[3:6, 15:18] = True
+    assert (np.isfinite(y[0, 1]) == ~touched).all()
+    np.testing.assert_array_equal(y[0, 1, 3:6, 15:18], bad * np.sign(w[1, 0, ::-1, ::-1]))

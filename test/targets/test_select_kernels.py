@@ -158,7 +158,7 @@ def conv_stage(
     groups: int = 1, transposed: str = "false", stride: int = 2, channels: int = 3, filters: int = 7
 ) -> str:
     out = 8 // stride + 1
-    x, w = f"tensor<2x{channels}x9x9xf32>", f"tensor<{filters}x{channels}x3x3xf32>"
+    x, w = f"tensor<2x{channels}x9x9xf32>", f"tensor<{filters}x{channels // groups}x3x3xf32>"
     y = f"tensor<2x{filters}x{out}x{out}xf32>"
     return f"""
     module @stage0 {{
@@ -202,6 +202,11 @@ def test_a_convolution(run_module, stride, channels, filters, parameters):
     np.testing.assert_allclose(y, exact, rtol=1e-4, atol=5e-5)
 
 
+@needs_bitcode
+def test_a_group_for_each_channel():
+    assert used(conv_stage(groups=3, filters=6)) == {"depthwise": 1}
+
+
 def test_grouped_and_transposed_convolutions_keep_their_reference():
-    assert used(conv_stage(groups=3)) == {}
+    assert used(conv_stage(groups=2, channels=4)) == {}
     assert used(conv_stage(transposed="true")) == {}

@@ -11,7 +11,6 @@
 //
 // Workgroup (wg_panels, wg_chunk, image) does `panels` panels of 16 filters, an even number, of a
 // chunk of `chunk` tiles.
-#include "gemm.h"
 #include "vector.h"
 #include "winograd.h"
 
@@ -214,17 +213,6 @@ INLINE void scatter(const int M, const Winograd *g, const Place *place, const fl
     for (i64 p = 0; p < place->rows; p++)
       for (i64 q = 0; q < place->columns; q++)
         to[p * g->out_width + q] = y[(p * M + q) * LANES + f];
-}
-
-INLINE vec finish(vec v, i64 activation) {
-#if LANES == 16
-  const __m512 wide = (__m512)v;
-  const __m256 low = activate(_mm512_castps512_ps256(wide), activation);
-  const __m256 high = activate(_mm512_extractf32x8_ps(wide, 1), activation);
-  return (vec)_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
-#else
-  return (vec)activate((__m256)v, activation);
-#endif
 }
 
 typedef struct {

@@ -29,8 +29,6 @@ INLINE Winograd winograd(i64 channels, i64 height, i64 width, i64 out_height, i6
   return g;
 }
 
-INLINE i64 least(i64 a, i64 b) { return a < b ? a : b; }
-
 // Floats from one of the n * n positions to the next, and those of a chunk.
 INLINE i64 position_stride(const Winograd *g) { return (g->channels + 1) * g->lanes; }
 INLINE i64 chunk_stride(const Winograd *g) {
