@@ -117,7 +117,7 @@ def _implicit_gemm(layer: Layer) -> KernelCall:
     channels, _, _, filters, out_height, out_width = layer.sizes()
     kernel_h, kernel_w = layer.weight.type.shape[2:]
     all_panels, all_tiles = -(-out_height * out_width // PANEL), -(-filters // ROW_TILE)
-    panels = min(8, round_up(-(-all_panels // 8), 2))
+    panels = min(8, round_up(-(-all_panels // 8), 4))
     # Where there are few panels of pixels, the filters are divided too.
     tiles = -(-all_tiles // max(1, min(all_tiles, 8 // -(-all_panels // panels))))
     scalars = (*layer.sizes(), *layer.steps(), int(layer.bias is not None), 0, panels, tiles)

@@ -18,6 +18,10 @@ CONVOLUTIONS = [
     (3, 7, 5, 12, (1, 1), (1, 1), (0, 0), (1, 1)),
     (90, 7, 7, 14, (3, 3), (1, 1), (1, 1), (1, 1)),
     (2, 4, 40, 3, (7, 7), (1, 1), (6, 6), (1, 1)),
+    (3, 61, 61, 9, (7, 7), (2, 2), (3, 3), (1, 1)),
+    (150, 19, 19, 6, (3, 3), (2, 2), (1, 1), (1, 1)),
+    (600, 9, 13, 8, (1, 1), (1, 1), (0, 0), (1, 1)),
+    (3, 32, 48, 5, (16, 16), (16, 16), (0, 0), (1, 1)),
 ]
 
 
@@ -48,7 +52,7 @@ def test_conv(kernels, case, has_bias):
     exact = np.stack([exact_conv(image, w, stride, padding, dilation) for image in x])
     exact += has_bias * bias.astype(np.float64)[:, None, None]
     out = exact.shape[2:]
-    packed, panels, tiles = kernels.unaligned(rows6(w)), 2, 1
+    packed, panels, tiles = kernels.unaligned(rows6(w)), 5, 1
     y = kernels.guarded(exact.shape)
     for image in range(2):
         for pixels in range(-(-out[0] * out[1] // (16 * panels))):
