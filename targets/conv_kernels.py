@@ -112,14 +112,22 @@ def _tensor(shape: list[int]) -> Any:
     return ir.RankedTensorType.get(shape, ir.F32Type.get())
 
 
+_WIDEST = 8
+"""PANEL of kernels/conv.c, in panels of 16 pixels."""
+
+_WORKGROUPS = 8
+"""As many as there should be of an image, for threads to share."""
+
+
 def _implicit_gemm(layer: Layer) -> KernelCall:
     """The artifact stores the weight in groups of filters."""
     channels, _, _, filters, out_height, out_width = layer.sizes()
     kernel_h, kernel_w = layer.weight.type.shape[2:]
     all_panels, all_tiles = -(-out_height * out_width // PANEL), -(-filters // ROW_TILE)
-    panels = min(8, round_up(-(-all_panels // 8), 4))
+    parts = -(-all_panels // _WIDEST)
+    panels = -(-all_panels // parts)
     # Where there are few panels of pixels, the filters are divided too.
-    tiles = -(-all_tiles // max(1, min(all_tiles, 8 // -(-all_panels // panels))))
+    tiles = -(-all_tiles // min(all_tiles, -(-_WORKGROUPS // parts)))
     scalars = (*layer.sizes(), *layer.steps(), int(layer.bias is not None), 0, panels, tiles)
     groups = (-(-all_panels // panels), -(-all_tiles // tiles), layer.images)
     depth = channels * kernel_h * kernel_w

@@ -8,15 +8,16 @@
 // six filters. The depth c * i * j is cut into blocks; partial sums wait in y.
 #include "vector.h"
 
-// A panel is WIDE vectors of pixels: with six rows of filters they fill the registers.
+// WIDE vectors of pixels and six rows of filters fill the registers. A panel is two times as wide:
+// what it gathers lies side by side in memory, and weights are read half as often.
 #if LANES == 16
 #define WIDE 4
-#define BLOCK 256
+#define BLOCK 128
 #else
 #define WIDE 2
-#define BLOCK 1280
+#define BLOCK 640
 #endif
-#define PANEL (WIDE * LANES)
+#define PANEL (2 * WIDE * LANES)
 
 typedef struct {
   i64 height, width, out_width, pixels;
@@ -29,12 +30,14 @@ typedef struct {
 INLINE void gather_run(float *to, const float *row, i64 x, i64 run, i64 stride, i64 width,
                        const float *end) {
   const int inside = x >= 0 && x + (run - 1) * stride < width &&
-                     row + x + (run + LANES) * stride <= end;
+                     (stride > 2 || row + x + (run + LANES) * stride <= end);
   if (inside && stride == 1) {
     for (i64 k = 0; k < run; k += LANES) store(to + k, load(row + x + k));
   } else if (inside && stride == 2) {
     for (i64 k = 0; k < run; k += LANES)
       store(to + k, evens(load(row + x + 2 * k), load(row + x + 2 * k + LANES)));
+  } else if (inside) {
+    for (i64 k = 0; k < run; k++) to[k] = row[x + k * stride];
   } else if (stride == 1) {
     for (i64 k = 0; k < run; k += LANES) store(to + k, load_inside(row, x + k, width));
   } else if (stride == 2) {
@@ -70,6 +73,8 @@ INLINE void panel(float *to, const float *x, const Geometry *g, i64 p, i64 lanes
   const i64 row = p / g->out_width, column = p % g->out_width;
   i64 c = k0 / taps, i = k0 % taps / g->kernel_w, j = k0 % g->kernel_w;
   for (i64 k = 0; k < depth; k++, to += PANEL) {
+    // What the memory held might be denormal numbers, with which products take long.
+    if (lanes % LANES) store(to + lanes / LANES * LANES, broadcast(0));
     gather(to, x + c * g->height * g->width, g, row, column, lanes, i, j);
     if (++j == g->kernel_w) {
       j = 0;
@@ -78,8 +83,17 @@ INLINE void panel(float *to, const float *x, const Geometry *g, i64 p, i64 lanes
   }
 }
 
-// acc[r][PANEL] = sum over k of a[k][r] * b[k][PANEL], of VECTORS vectors; VECTORS is constant.
-INLINE void product(const int VECTORS, const float *a, const float *b, i64 depth, float *acc) {
+// Where a product goes: to[r * stride + 0 .. lanes], for `rows` filters.
+typedef struct {
+  float *to;
+  const float *bias;  // or none
+  i64 rows, stride, lanes;
+  int first, last, relu;
+} Output;
+
+// to[r][lane] (+)= sum over k of a[k][r] * b[k][lane], of VECTORS vectors; VECTORS is constant.
+INLINE void product(const int VECTORS, const float *a, const float *b, i64 depth,
+                    const Output *out) {
   vec c[TILE_ROWS][WIDE];
   for (int r = 0; r < TILE_ROWS; r++)
     for (int v = 0; v < VECTORS; v++) c[r][v] = broadcast(0);
@@ -91,19 +105,47 @@ INLINE void product(const int VECTORS, const float *a, const float *b, i64 depth
     for (int r = 0; r < TILE_ROWS; r++)
       for (int v = 0; v < VECTORS; v++) c[r][v] = broadcast(a[r]) * pixels[v] + c[r][v];
   }
-  for (int r = 0; r < TILE_ROWS; r++)
-    for (int v = 0; v < VECTORS; v++) store(acc + r * PANEL + v * LANES, c[r][v]);
+  const i64 rest = out->lanes - (VECTORS - 1) * LANES;
+#pragma clang loop unroll(full)
+  for (int r = 0; r < TILE_ROWS; r++) {
+    if (r >= out->rows) return;
+    float *to = out->to + r * out->stride;
+    const vec bias = broadcast(out->bias ? out->bias[r] : 0);
+#pragma clang loop unroll(full)
+    for (int v = 0; v < VECTORS; v++) {
+      const int whole = v + 1 < VECTORS;
+      vec sum = c[r][v];
+      if (!out->first)
+        sum += whole ? load(to + v * LANES) : load_inside(to + v * LANES, 0, rest);
+      if (out->last) sum += bias;
+      if (out->relu) sum = finish(sum, 1);
+      if (whole)
+        store(to + v * LANES, sum);
+      else
+        store_first(to + v * LANES, sum, rest);
+    }
+  }
 }
 
-static __attribute__((noinline)) void product_of(i64 vectors, const float *a, const float *b, i64 depth, float *acc) {
+static __attribute__((noinline)) void product_of(i64 vectors, const float *a, const float *b,
+                                                 i64 depth, const Output *out) {
   switch (vectors) {
-    case 1: return product(1, a, b, depth, acc);
-    case 2: return product(2, a, b, depth, acc);
+    case 1: return product(1, a, b, depth, out);
+    case 2: return product(2, a, b, depth, out);
 #if WIDE == 4
-    case 3: return product(3, a, b, depth, acc);
-    case 4: return product(4, a, b, depth, acc);
+    case 3: return product(3, a, b, depth, out);
+    case 4: return product(4, a, b, depth, out);
 #endif
   }
+}
+
+// What is left of an output besides ReLU.
+INLINE void activate_output(const Output *out, i64 activation) {
+  for (i64 r = 0; r < out->rows; r++)
+    for (i64 v = 0; v < out->lanes; v += LANES) {
+      float *to = out->to + r * out->stride + v;
+      store_first(to, finish(load_inside(to, 0, out->lanes - v), activation), out->lanes - v);
+    }
 }
 
 KERNEL lemurc_conv(const float *x, i64 x_offset, const float *w, i64 w_offset, const float *bias,
@@ -132,31 +174,28 @@ KERNEL lemurc_conv(const float *x, i64 x_offset, const float *w, i64 w_offset, c
   const i64 block = (k + blocks - 1) / blocks;
   // Panels of as equal widths as whole vectors allow.
   const i64 vectors = (end_pixel - first_pixel + LANES - 1) / LANES;
-  const i64 parts = (vectors + WIDE - 1) / WIDE;
+  const i64 parts = (vectors + 2 * WIDE - 1) / (2 * WIDE);
 
   float b[BLOCK * PANEL + LANES] __attribute__((aligned(64)));
-  float acc[TILE_ROWS * PANEL] __attribute__((aligned(64)));
   for (i64 part = 0; part < parts; part++) {
     const i64 begin = part * vectors / parts, count = (part + 1) * vectors / parts - begin;
     const i64 p = first_pixel + begin * LANES;
     const i64 lanes = least(count * LANES, end_pixel - p);
+    const i64 half = count > WIDE ? (count + 1) / 2 : count;
     for (i64 k0 = 0; k0 < k; k0 += block) {
       const i64 depth = least(block, k - k0);
       const int first = k0 == 0, last = k0 + depth == k;
       panel(b, x, &g, p, lanes, k0, depth);
-      for (i64 f = first_filter; f < end_filter; f += TILE_ROWS) {
-        product_of(count, w + f * k + k0 * TILE_ROWS, b, depth, acc);
-        for (i64 r = 0; r < TILE_ROWS && f + r < end_filter; r++) {
-          const vec shift = broadcast(last && has_bias ? bias[f + r] : 0);
-          for (i64 v = 0; v < lanes; v += LANES) {
-            float *to = y + (f + r) * g.pixels + p + v;
-            vec sum = load(acc + r * PANEL + v);
-            if (!first) sum += load_inside(to, 0, lanes - v);
-            if (last) sum = finish(sum + shift, activation);
-            store_first(to, sum, lanes - v);
-          }
+      for (i64 f = first_filter; f < end_filter; f += TILE_ROWS)
+        for (i64 v = 0; v < count; v += half) {
+          const i64 wide = least(half, count - v), at = v * LANES;
+          const Output out = {y + f * g.pixels + p + at, last && has_bias ? bias + f : 0,
+                              least(TILE_ROWS, end_filter - f), g.pixels,
+                              least(wide * LANES, lanes - at), first, last,
+                              last && activation == 1};
+          product_of(wide, w + f * k + k0 * TILE_ROWS, b + at, depth, &out);
+          if (last && activation > 1) activate_output(&out, activation);
         }
-      }
     }
   }
 }
