@@ -51,3 +51,35 @@ module @stage1 {
     return %x : tensor<4x4xf32>
   }
 }
+
+// -----
+
+// A 3x3 convolution goes by tiles: one dispatch transforms the image, the next takes that, the
+// weight in panels, and the image as it is for what is not finite.
+// CHECK-LABEL: module @stage2
+// CHECK:         stream.executable private @kernel_winograd_1
+// CHECK:           call @lemurc_winograd(
+// CHECK:         stream.executable private @kernel_winograd_input_0
+// CHECK:           call @lemurc_winograd_input(
+// CHECK:         func.func @run([[X:%[a-z0-9]+]]: tensor<1x16x8x8xf32>,
+// CHECK-SAME:      [[W:%[a-z0-9]+]]: tensor<2x144x16xf32> {lemur.param = "w@panels16"})
+// CHECK-NEXT:      [[V:%.+]] = flow.dispatch @kernel_winograd_input_0::{{.*}}([[X]])
+// CHECK-SAME:        -> tensor<1x1x36x17x4xf32>
+// CHECK-NEXT:      flow.dispatch @kernel_winograd_1::{{.*}}([[V]], [[W]], [[X]], [[X]])
+module @stage2 {
+  func.func @run(%x: tensor<1x16x8x8xf32>, %w: tensor<32x16x3x3xf32> {lemur.param = "w"})
+      -> tensor<1x32x8x8xf32> {
+    %0 = "func.call"(%x, %w) <{callee = @conv_0, no_inline}>
+      : (tensor<1x16x8x8xf32>, tensor<32x16x3x3xf32>) -> tensor<1x32x8x8xf32>
+    return %0 : tensor<1x32x8x8xf32>
+  }
+  func.func private @conv_0(%x: tensor<1x16x8x8xf32>, %w: tensor<32x16x3x3xf32>)
+      -> tensor<1x32x8x8xf32>
+      attributes {lemur.composite = "conv", lemur.operands = ["input", "weight"],
+                  lemur.stride = array<i64: 1, 1>, lemur.padding = array<i64: 1, 1>,
+                  lemur.dilation = array<i64: 1, 1>, lemur.groups = 1 : i64,
+                  lemur.transposed = false, no_inline} {
+    %0 = tensor.empty() : tensor<1x32x8x8xf32>
+    return %0 : tensor<1x32x8x8xf32>
+  }
+}
