@@ -3,6 +3,7 @@
     full([4], -1.75) + (-3)   ->   full([4], -4.75)
     x == 0                    ->   x == 0.0            of a float x
     sub.Tensor(3.14, x)       ->   sub.Tensor(full([], 3.14), x)    of an f64 x
+    sub.Tensor(n, x)          ->   sub.Tensor(scalar_tensor(n), x)  of a dynamic size n
 
 torch-mlir folds what it knows of a constant tensor and a number of another type by the
 number's bits: -3 counts as 1.8e19, 0.0 is not 0, an integer below 0.5 kills the process.
@@ -65,6 +66,12 @@ _WITH_NUMBERS = frozenset(
     }
 )
 _EXACT = 2**53
+_SYMBOLIC = {
+    torch.SymBool: torch.bool,
+    torch.SymInt: torch.int64,
+    torch.SymFloat: torch.float64,
+}
+_NUMBERS = (int, float, *_SYMBOLIC)
 
 
 def fold_constants(program: ExportedProgram) -> None:
@@ -138,18 +145,29 @@ def match_numbers(program: ExportedProgram) -> None:
 
 
 def _make_tensors(node: Node) -> None:
-    """Of numbers beside f64, where an operator takes tensors: the importer makes them f32."""
+    """Of numbers where an operator takes tensors.
+
+    The importer leaves a size as a number, makes f32 of numbers beside f64, and writes of a
+    boolean what torch-mlir does not read.
+    """
     if not isinstance(node.target, torch._ops.OpOverload):
         return
-    tensors = [operand.meta["val"] for operand in node.all_input_nodes]
-    tensors = [value for value in tensors if isinstance(value, torch.Tensor)]
+    operands = [operand.meta["val"] for operand in node.all_input_nodes]
+    tensors = [value for value in operands if isinstance(value, torch.Tensor)]
     for at, (argument, parameter) in enumerate(
         zip(node.args, node.target._schema.arguments, strict=False)
     ):
-        if not isinstance(argument, int | float) or not tensors:
+        number: Any = argument.meta["val"] if isinstance(argument, Node) else argument
+        is_number: bool = isinstance(number, _NUMBERS)
+        if not is_number or not isinstance(parameter.type, torch.TensorType):
             continue
-        if isinstance(parameter.type, torch.TensorType):
-            common = torch.result_type(tensors[0], argument)
-            if common is torch.float64:
-                made = Edit(node).call(_aten.full.default, [], argument, dtype=common)
-                node.update_arg(at, made)
+        common = torch.result_type(tensors[0], number) if tensors else None
+        edit = Edit(node)
+        if isinstance(argument, Node):
+            own = _SYMBOLIC[type(number)]
+            made = edit.call(_aten.scalar_tensor.default, argument, dtype=own)
+            if common not in (None, own):
+                made = edit.call(_aten._to_copy.default, made, dtype=common)
+            node.update_arg(at, made)
+        elif common is torch.float64 or isinstance(number, bool):
+            node.update_arg(at, edit.call(_aten.full.default, [], argument, dtype=common))

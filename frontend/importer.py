@@ -30,7 +30,7 @@ from lemurc.frontend.constants import fold_constants, match_numbers
 from lemurc.frontend.guards import Guards, add_guards
 from lemurc.frontend.loops import carry_captures
 from lemurc.frontend.node_locations import LocatedContextCache
-from lemurc.frontend.numbers import return_numbers_as_tensors
+from lemurc.frontend.numbers import return_numbers_as_tensors, spell_floats
 from lemurc.frontend.random_numbers import add_random_state, draws, draws_numbers
 from lemurc.frontend.refusals import refuse_higher_order_operators
 from lemurc.frontend.selections import give_sizes_to_selections
@@ -69,6 +69,7 @@ def import_programs(
         _drop_type_assertions(program)
         carry_captures(program)
         return_numbers_as_tensors(program)
+        spell_floats(program)
         give_sizes_to_selections(program)
         guards[entry_point] = add_guards(program)
         rewrite_views(program)

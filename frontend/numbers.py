@@ -1,8 +1,10 @@
-"""Python numbers among the results: computed as tensors, handed out as numbers.
+"""Python numbers: those among the results are computed as tensors and handed out as numbers.
 
 return y, x.shape[0] * 2   ->   return y, scalar_tensor(x.shape[0] * 2)
+sym_float(x.shape[0])      ->   x.shape[0] / 1
 """
 
+import operator
 from typing import Any
 
 import torch
@@ -28,3 +30,10 @@ def return_numbers_as_tensors(program: ExportedProgram) -> None:
         results[results.index(number)] = tensor
         spec.arg = TensorArgument(name=tensor.name)
     output.args = (tuple(results),)
+
+
+def spell_floats(program: ExportedProgram) -> None:
+    """Floats of dynamic sizes, for which torch-mlir has no word."""
+    for node in program.graph.nodes:
+        if node.target is torch.sym_float:
+            node.target, node.args = operator.truediv, (node.args[0], 1)

@@ -1,8 +1,9 @@
 """Which of equal values an operator names, where PyTorch leaves it open.
 
-`topk`, `kthvalue`, the medians and `mode` return places as well as values. Among equal values
-eager's choice is whatever its partial sort leaves, and changes with size and version;
-compiled programs name those a stable sort does. The values are eager's own.
+`sort`, `topk`, `kthvalue`, the medians and `mode` return places as well as values. Among equal
+values eager's choice is whatever its partial or unstable sort leaves, and changes with size and
+version; compiled programs name those a stable sort does. The values are eager's own, where
+0.0 and -0.0, which are equal, have the sign of the one that is named.
 """
 
 from collections.abc import Callable
@@ -32,12 +33,18 @@ class StableTies(TorchDispatchMode):
         if func is _aten.topk.default:  # unsorted is any order, the sorted one too
             args, kwargs = args[:4], {k: v for k, v in kwargs.items() if k != "sorted"}
         values, _ = func(*args, **kwargs)
-        return values, places(*args, values=values, **kwargs)
+        found = places(*args, values=values, **kwargs)
+        if values.is_floating_point():
+            dim = _argument(func, "dim", args, kwargs)
+            kept = found.dim() == args[0].dim()
+            named = args[0].gather(dim, found if kept else found.unsqueeze(dim))
+            values = torch.where(values == 0, named if kept else named.squeeze(dim), values)
+        return values, found
 
 
 def names_places(graph: torch.fx.Graph) -> bool:
     """Whether a program, or one of the programs in it, has an operator of this kind."""
-    return any(node.target in _PLACES for node in graph.nodes) or any(
+    return any(node.target in _PLACES or node.target in _SORTS for node in graph.nodes) or any(
         names_places(module.graph)
         for node in graph.nodes
         if node.op == "get_attr"
@@ -45,6 +52,23 @@ def names_places(graph: torch.fx.Graph) -> bool:
             module := getattr(graph.owning_module, str(node.target), None), torch.fx.GraphModule
         )
     )
+
+
+def _argument(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    parameters = list(func._schema.arguments)
+    at = next(i for i, parameter in enumerate(parameters) if parameter.name == name)
+    return args[at] if at < len(args) else kwargs.get(name, parameters[at].default_value)
+
+
+def _sort(
+    x: torch.Tensor,
+    dim: int = -1,
+    descending: bool = False,
+    *,
+    stable: bool | None = None,
+    values: torch.Tensor,
+) -> torch.Tensor:
+    return x.sort(dim=dim, descending=descending, stable=True)[1]
 
 
 def _topk(
@@ -102,4 +126,8 @@ _PLACES: dict[Any, Callable[..., torch.Tensor]] = {
     _aten.median.dim: _median,
     _aten.nanmedian.dim: _nanmedian,
     _aten.mode.default: _mode,
+    _aten.sort.default: _sort,
+    _aten.sort.stable: _sort,
 }
+_SORTS = frozenset({_aten.argsort.default, _aten.msort.default})
+"""In eager they are sorts already when they get here."""

@@ -6,7 +6,8 @@
 
 IREE 3.13 computes bf16 in f32 and takes the two casts, in one kernel, for nothing; a cast
 that only leads into matrix products or results is left alone. An integer that becomes f32
-and then bf16 is made bf16 at once there, for which LLVM has no code.
+and then bf16 is made bf16 at once there, for which LLVM has no code; neither has it for the
+casts of integers and of f64 to bf16 that torch-mlir writes where an operand is promoted.
 """
 
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ class KeepRoundings(Pass):
     name: ClassVar[str] = "keep-roundings"
 
     def run(self, module: ir.Operation) -> None:
+        for cast in operations(module, _skips_f32):
+            _cast_twice(cast)
         lost = [
             cast
             for cast in operations(module, _rounds)
@@ -50,6 +53,25 @@ class KeepRoundings(Pass):
         ]
         for cast in lost:
             cast.operands[0] = inlined(_TEMPLATE, [cast.operands[0]], cast)
+
+
+def _skips_f32(operation: ir.Operation) -> bool:
+    """Does it make bf16 of an integer or of f64?"""
+    if operation.name not in ("arith.sitofp", "arith.uitofp", "arith.truncf"):
+        return False
+    return str(operation.results[0].type) == "bf16" and str(operation.operands[0].type) != "f32"
+
+
+def _cast_twice(cast: ir.Operation) -> None:
+    """By way of f32, as eager does."""
+    f32 = ir.F32Type.get(cast.context)
+    with ir.InsertionPoint(cast), cast.location:
+        wide = ir.Operation.create(cast.name, results=[f32], operands=[cast.operands[0]])
+        made = ir.Operation.create(
+            "arith.truncf", results=[cast.results[0].type], operands=[wide.results[0]]
+        )
+    cast.results[0].replace_all_uses_with(made.results[0])
+    cast.erase()
 
 
 def _rounds(operation: ir.Operation) -> bool:

@@ -17,7 +17,6 @@ from lemurc.passes.keep_zero_signs import KeepZeroSigns
 from lemurc.passes.normalize_torch import NormalizeTorch
 from lemurc.passes.outline_composites import OutlineComposites
 from lemurc.passes.outline_host_ops import OutlineHostOps
-from lemurc.passes.own_sort_places import OwnSortPlaces
 from lemurc.passes.raise_patterns import RaisePatterns
 from lemurc.passes.sort_nan_last import SortNanLast
 from lemurc.passes.thread_random_state import ThreadRandomState
@@ -38,7 +37,6 @@ def lower_torch(*, host_ops: bool = False, strict: bool = False) -> list[Pass | 
         ConvertTorch(),  # torch-mlir's own lowering, or every operation it cannot do
         KeepZeroSigns(),  # torch-mlir's relu drops them
         FillConstants(),  # IREE confuses the results of torch-mlir's form
-        OwnSortPlaces(),  # IREE loses the copy that a shared one needs
         SortNanLast(),  # torch-mlir's order leaves NaN where it stands
         ExpandRemainders(),  # IREE links none of f64
         ThreadRandomState(),  # no globals, which stages could not share

@@ -30,7 +30,6 @@ PASSES = {
     "outline-composites": "outline_composites:OutlineComposites",
     "outline-host-ops": "outline_host_ops:OutlineHostOps",
     "outline-stages": "outline_stages:OutlineStages",
-    "own-sort-places": "own_sort_places:OwnSortPlaces",
     "place": "place:Place",
     "raise-patterns": "raise_patterns:RaisePatterns",
     "schedule": "schedule:Schedule",

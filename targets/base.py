@@ -150,7 +150,7 @@ class Target:
     fused_attention: bool = True
     """Whether IREE's own attention serves; where not, it is taken to pieces."""
     fused_reductions: bool = True
-    """Whether IREE may fuse reductions of one another's results into one dispatch."""
+    """Whether IREE may fuse what it likes with reductions, and with what reads their results."""
     exact_scalars: bool = True
     """Whether IREE compares, rounds and casts numbers right; where not, it is spelt out."""
     retry: tuple[str, ...] = ()

@@ -20,14 +20,15 @@ _LOWEST = {"f32": "0xFF800000", "f64": "0xFFF0000000000000"}
 BATCH = "abcdefgh"
 
 
-def decompose_attention(module: Any) -> None:
-    """The pass `decompose-attention`, in place."""
+def decompose_attention(module: Any, *, every: bool = True) -> None:
+    """The pass `decompose-attention`, in place; without `every`, of heads of dynamic width only:
+    IREE 3.13's attention sums but the first 16 of them."""
     from iree.compiler import ir
 
     functions: dict[_Attention, str] = {}
     for op in list(operations(module, ATTENTION)):
         found = _read(op)
-        if found is None:
+        if found is None or not (every or found.operands[0].sizes[-1] is None):
             continue
         if found not in functions:
             functions[found] = f"{NAME}_{len(functions)}"
@@ -40,13 +41,14 @@ def decompose_attention(module: Any) -> None:
 
 @dataclass(frozen=True)
 class _Attention:
-    """What one function is made for: its operands (3, or 4 with a mask) and the scale.
+    """What one function is made for: its operands (3, or 4 with a mask) and the scale; None
+    is by the width of a head, which only a call tells.
 
     The axes: batch (any number), m queries, n keys, d width of a head, e width of a value.
     """
 
     operands: tuple[Tensor, ...]
-    scale: float
+    scale: float | None
 
     def function(self, name: str) -> str:
         query, _, value, *mask = self.operands
@@ -82,10 +84,27 @@ class _Attention:
             f"%t = arith.divf %x, %sum : {wide}",
         ]
         result = code.generic([y, total], out, out, quotient, value.element)
-        constants = {"zero": 0.0, "one": 1.0, "scale": self.scale}
+        constants = {"zero": 0.0, "one": 1.0}
+        if self.scale is not None:
+            constants["scale"] = self.scale
         lines = [f"%{c} = arith.constant {x:.17e} : {wide}" for c, x in constants.items()]
         lines.append(f"%lowest = arith.constant {_LOWEST[wide]} : {wide}")
+        if self.scale is None:
+            lines += _scale_by_width(query, wide)
         return code.function(name, result, lines)
+
+
+def _scale_by_width(query: Tensor, wide: str) -> list[str]:
+    """1 / sqrt(width), of types that every device and IREE's host code convert."""
+    whole = "i64" if wide == "f64" else "i32"
+    return [
+        f"%axis = arith.constant {len(query.sizes) - 1} : index",
+        f"%width = tensor.dim %query, %axis : {query.type()}",
+        f"%whole = arith.index_cast %width : index to {whole}",
+        f"%inexact = arith.sitofp %whole : {whole} to {wide}",
+        f"%root = math.sqrt %inexact : {wide}",
+        f"%scale = arith.divf %one, %root : {wide}",
+    ]
 
 
 def _masked(mask: str, wide: str) -> list[str]:
@@ -98,7 +117,7 @@ def _masked(mask: str, wide: str) -> list[str]:
 
 
 def _read(op: Any) -> _Attention | None:
-    """None for what no model makes: a head of unknown width, a mask of integers."""
+    """None for what no model makes: a mask of integers."""
     *inputs, _ = op.operands
     batch = BATCH[: len(inputs[0].type.shape) - 2]
     axes = (f"{batch}md", f"{batch}nd", f"{batch}ne", f"{batch}mn")
@@ -109,7 +128,8 @@ def _read(op: Any) -> _Attention | None:
     )
     width = operands[0].sizes[-1]
     mask_kinds = {"i1", "f16", "bf16", "f32", operands[0].element}
-    if width is None or any(x.element not in mask_kinds for x in operands[3:]):
+    if any(x.element not in mask_kinds for x in operands[3:]):
         return None
-    scale = op.attributes["scale"].value if "scale" in op.attributes else width**-0.5
-    return _Attention(operands, float(scale))
+    if "scale" in op.attributes:
+        return _Attention(operands, float(op.attributes["scale"].value))
+    return _Attention(operands, None if width is None else width**-0.5)

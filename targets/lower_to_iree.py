@@ -24,6 +24,7 @@ from lemurc.targets.base import StageTraits
 from lemurc.targets.keep_slices import keep_slices
 from lemurc.targets.keep_sorted import keep_sorted
 from lemurc.targets.memory_effects import BARRIER, memory_effects
+from lemurc.targets.own_destinations import own_destinations
 
 PARAMETER_SCOPE = "model"
 ENTRY_POINT = "run"
@@ -100,6 +101,7 @@ def lower(module: Any) -> tuple[str, ...]:
     module.attributes["sym_name"] = ir.StringAttr.get("stage")
     _hide_all_but(module, run)
     PassManager.parse(_CLEANUP).run(module)
+    own_destinations(walk(module))
     keep_sorted(walk(module))
     keep_slices(walk(module))
     _rename_private_functions(module)

@@ -8,6 +8,7 @@ from lemurc.targets.exact_scalars import exact_scalars
 from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.lower_to_iree import walk
 from lemurc.targets.part_reductions import part_reductions
+from lemurc.targets.step_reductions import step_reductions
 from lemurc.targets.unpack_weights import UnpackWeights
 
 
@@ -16,6 +17,7 @@ def last_passes(target: Target) -> Select:
 
     def run(module: Any) -> None:
         if not target.fused_reductions:
+            step_reductions(walk(module))
             part_reductions(walk(module))
         if not target.exact_scalars:
             exact_scalars(walk(module))
@@ -31,12 +33,12 @@ def stage_passes(
     `packed` are the weights, "name@layout", that the artifact holds in a layout.
     """
     select = target.kernels(arch) if kernels else None
-    attention = guard_attention if target.fused_attention else decompose_attention
 
     def run(module: Any) -> None:
         if select is not None:
             select(module)
-        attention(module)
+        decompose_attention(module, every=not target.fused_attention)
+        guard_attention(module)
         if packed:
             UnpackWeights(packed).run(module)
 

@@ -175,6 +175,9 @@ def _promoted(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
 
 def power_of_integers(base: Any, exponent: Any) -> torch.Tensor:
     """By squaring, in the integers; where a result is a float, NotImplemented."""
+    if isinstance(base, _SYMBOLIC) or isinstance(exponent, _SYMBOLIC):
+        dtype = torch.result_type(base, exponent)
+        return torch.pow(_tensor_of(base, dtype), _tensor_of(exponent, dtype))
     if isinstance(exponent, torch.Tensor):
         if not isinstance(base, torch.Tensor):
             dtype = torch.result_type(base, exponent)
@@ -203,6 +206,17 @@ def power_of_integers(base: Any, exponent: Any) -> torch.Tensor:
     odd = torch.where(exponent & 1 == 1, base, torch.ones_like(base))
     inverse = torch.where(torch.abs(base) == 1, odd, torch.zeros_like(base))
     return torch.where(exponent < 0, inverse, result)
+
+
+def remainder(x: Any, by: torch.Tensor) -> torch.Tensor:
+    """Of a number."""
+    return torch.remainder(_tensor_of(x, torch.result_type(x, by)), by)
+
+
+def _tensor_of(number: Any, dtype: torch.dtype) -> torch.Tensor:
+    if isinstance(number, torch.Tensor):
+        return number
+    return torch.scalar_tensor(number, dtype=dtype)
 
 
 def _constant_power(base: torch.Tensor, exponent: Any) -> torch.Tensor:
@@ -308,6 +322,7 @@ def lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.abs(torch.div(x, nonzero, rounding_mode="trunc") * y)
 
 
+_SYMBOLIC = (torch.SymInt, torch.SymFloat)
 _aten = torch.ops.aten
 TABLE: Table = {
     _aten.acos.default: acos,
@@ -341,6 +356,7 @@ TABLE: Table = {
     _aten.pow.Scalar: power_of_integers,
     _aten.pow.Tensor_Scalar: power_of_integers,
     _aten.pow.Tensor_Tensor: power_of_integers,
+    _aten.remainder.Scalar_Tensor: remainder,
     _aten.signbit.default: signbit,
     _aten.trunc.default: trunc,
 }

@@ -24,7 +24,7 @@ def floor_divide(x: Any, y: Any) -> torch.Tensor:
         return value.to(torch.bfloat16).to(torch.float32) if is_bf16 else value
 
     wide = torch.float32 if is_bf16 else wide
-    x, y = (_as(item, wide) for item in (x, y))
+    x, y = (_as(item, dtype, wide) for item in (x, y))
     quotient = x / y
     rest = torch.fmod(x, y)
     whole = rounded(rounded(x - rest) / y)
@@ -36,5 +36,7 @@ def floor_divide(x: Any, y: Any) -> torch.Tensor:
     return made.to(dtype)
 
 
-def _as(item: Any, dtype: torch.dtype) -> torch.Tensor:
-    return item.to(dtype) if isinstance(item, torch.Tensor) else torch.full((), item, dtype=dtype)
+def _as(item: Any, dtype: torch.dtype, wide: torch.dtype) -> torch.Tensor:
+    if isinstance(item, torch.Tensor):
+        return item.to(dtype).to(wide)
+    return torch.full((), item, dtype=wide)

@@ -17,20 +17,32 @@ _BYTES = (torch.int8, torch.uint8)
 _WIDE = (torch.int16, torch.int32, torch.int64)
 
 
-def _in_32_bits(operator: Any, *, with_number: bool = False) -> Callable[..., Any]:
-    """`with_number`: only where the other operand is a Python number."""
+def _in_32_bits(operator: Any) -> Callable[..., Any]:
+    """Where all tensors are bytes."""
 
     def widened(*arguments: Any, **named: Any) -> Any:
         tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
         if any(tensor.dtype not in _BYTES for tensor in tensors):
-            return NotImplemented
-        if with_number and (len(tensors) > 1 or isinstance(arguments[1], float)):
             return NotImplemented
         dtype = tensors[0].dtype
         for tensor in tensors[1:]:
             dtype = torch.promote_types(dtype, tensor.dtype)
         wide = [a.to(torch.int32) if isinstance(a, torch.Tensor) else a for a in arguments]
         return operator(*wide, **named).to(dtype)
+
+    return widened
+
+
+def _with_number_in_32_bits(operator: Any) -> Callable[..., Any]:
+    """Where one operand is bytes and the other a Python integer; integers of one width."""
+    in_32_bits, of_one_type = _in_32_bits(operator), _of_one_type(operator)
+
+    def widened(x: Any, y: Any) -> Any:
+        if torch.result_type(x, y).is_floating_point:
+            return NotImplemented
+        if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor):
+            return of_one_type(x, y)
+        return in_32_bits(x, y)
 
     return widened
 
@@ -50,7 +62,9 @@ def divide(left: Any, right: Any, *, rounding_mode: str | None) -> Any:
         return NotImplemented
     wide = torch.int32 if dtype in _BYTES else dtype
     left, right = (
-        item.to(wide) if isinstance(item, torch.Tensor) else torch.full((), item, dtype=wide)
+        item.to(dtype).to(wide)
+        if isinstance(item, torch.Tensor)
+        else torch.full((), item, dtype=wide)
         for item in (left, right)
     )
     quotient = torch.div(left, right, rounding_mode="trunc")
@@ -139,8 +153,8 @@ TABLE: Table = {
     _aten.max.default: _in_32_bits(torch.max),
     _aten.min.default: _in_32_bits(torch.min),
     _aten.mm.default: _in_32_bits(torch.mm),
-    _aten.mul.Scalar: _in_32_bits(torch.mul, with_number=True),
-    _aten.mul.Tensor: _in_32_bits(torch.mul, with_number=True),
-    _aten.remainder.Scalar: _in_32_bits(torch.remainder, with_number=True),
+    _aten.mul.Scalar: _with_number_in_32_bits(torch.mul),
+    _aten.mul.Tensor: _with_number_in_32_bits(torch.mul),
+    _aten.remainder.Scalar: _with_number_in_32_bits(torch.remainder),
     torch.ops.prims.scalar_tensor.default: scalar_tensor,
 }

@@ -52,10 +52,15 @@ module @stage1 {
 
 // -----
 
-// A head of unknown width has no default scale: left to IREE.
+// The scale of a head of unknown width is computed at the call.
 // CHECK-LABEL: module @stage2
-// CHECK-NOT:     attention_parts
-// CHECK:         tm_tensor.attention
+// CHECK:         func.func private @attention_parts_0(%[[Q:[a-z0-9]+]]: tensor<1x4x?xf32>,
+// CHECK:           %[[WIDTH:[a-z0-9_]+]] = tensor.dim %[[Q]], %{{.*}} : tensor<1x4x?xf32>
+// CHECK-NEXT:      arith.index_cast %[[WIDTH]] : index to i32
+// CHECK:           %[[ROOT:.*]] = math.sqrt
+// CHECK-NEXT:      %[[SCALE:.*]] = arith.divf %{{.*}}, %[[ROOT]] : f32
+// CHECK:           arith.mulf %{{.*}}, %[[SCALE]] : f32
+// CHECK-NOT:     tm_tensor.attention
 module @stage2 {
   func.func @run(%q: tensor<1x4x?xf32>, %o: tensor<1x4x?xf32>) -> tensor<1x4x?xf32> {
     %0 = tm_tensor.attention

@@ -52,3 +52,16 @@ func.func @from_integers(%x: tensor<8xi64>) -> tensor<8xbf16> {
   } -> tensor<8xbf16>
   return %1 : tensor<8xbf16>
 }
+
+// Operands that torch-mlir promotes.
+// CHECK-LABEL: func.func @promoted
+// CHECK:           [[I:%.+]] = arith.sitofp {{%.+}} : i64 to f32
+// CHECK:           arith.bitcast [[I]]
+// CHECK:           arith.truncf {{%.+}} : f32 to bf16
+// CHECK:           [[F:%.+]] = arith.truncf {{%.+}} : f64 to f32
+// CHECK:           arith.truncf [[F]] : f32 to bf16
+func.func @promoted(%x: i64, %y: f64) -> (bf16, bf16) {
+  %0 = arith.sitofp %x : i64 to bf16
+  %1 = arith.truncf %y : f64 to bf16
+  return %0, %1 : bf16, bf16
+}

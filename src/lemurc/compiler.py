@@ -350,9 +350,8 @@ def _profile_operations(
     if refused := profiling.why_not(program):
         return [], [refused]
     found, notes = profiling.measurable(requests)
-    alone = dataclasses.replace(
+    pieces = dataclasses.replace(
         options,
-        largest_stage=1,
         verify=False,
         pins=(),
         splits=(),
@@ -362,17 +361,25 @@ def _profile_operations(
     )
     devices = []
     for here in found:
-        own = folder / f"profile-{here.request.target.name}"
-        own.mkdir(exist_ok=True)
         sets = systems((here.request,), (), planned_for)[-1:]
         try:
-            response = lower(program, (here.request,), sets, own, alone, clock)
-            build = assembly.build(program, response, (here.request,), own, alone, clock.remaining)
+            paths = []
+            for size in profiling.PIECES:
+                own = folder / f"profile-{here.request.target.name}-{size}"
+                own.mkdir(exist_ok=True)
+                chosen = dataclasses.replace(pieces, largest_stage=size)
+                response = lower(program, (here.request,), sets, own, chosen, clock)
+                build = assembly.build(
+                    program, response, (here.request,), own, chosen, clock.remaining
+                )
+                paths.append(own / "operations.lemur")
+                assembly.write(paths[-1], build)
         except UnsupportedModelError as error:
             notes.append(f"{here.request.target.name}: not profiled: {error.message}")
             continue
-        assembly.write(own / "operations.lemur", build)
-        count = profiling.measure_operations(here, own / "operations.lemur", program)
+        count = profiling.measure_operations(here, paths[0], program)
+        for path in paths[1:]:
+            profiling.measure_stages([here], path, program)
         notes.append(f"{here.device}: timed {count} kinds and shapes of operation")
         devices.append(here)
     return devices, notes

@@ -1,7 +1,9 @@
 """How long work takes on a device, from figures of the device; docs/cost-model.md explains.
 
     t(operation) = slowdown * (correction * max(flops / (peak * fill), bytes / bandwidth) + launch)
-    t(stage)     = slowdown * call + together^(1 - 1/n) * sum of t(operation), n operations
+    t(stage)     = slowdown * call + sum of t(operation) * (1 + (1 - 1/n) * (together - 1))
+
+where the stage has n operations and `together` is of the kind of operation.
 
 Plain data in and out: passes place by it, `bench` and the benchmarks check it.
 """
@@ -37,8 +39,8 @@ class Figures:
 
     `launch` is the time of an operation that does nothing, `call` that of handing a stage
     over, `tile` the rows and columns that its matrix products work on at a time. `samples`
-    are profiles; `together` is what a stage takes of the sum of its operations measured
-    one by one.
+    are profiles; `together` is what operations of a kind, "*" of others, take in a stage of many,
+    relative to what they take one by one.
     """
 
     flops: Mapping[str, float] = field(default_factory=lambda: {"f32": 1.0e11})
@@ -48,16 +50,29 @@ class Figures:
     slowdown: float = 1.0
     tile: tuple[int, int] = (8, 16)
     samples: tuple[Sample, ...] = ()
-    together: float = 1.0
+    together: Mapping[str, float] = field(default_factory=dict)
 
 
 def stage_seconds(work: Iterable[Workload], figures: Figures) -> float:
     """One execution of a stage."""
     items = list(work)
     count = sum(item.count for item in items)
-    operations = sum(item.count * seconds(item, figures) for item in items)
-    gain = figures.together ** (1 - 1 / count) if count else 1.0
-    return figures.slowdown * figures.call + gain * operations
+    operations = sum(
+        item.count * seconds(item, figures) * _in_company(item.kind, count, figures)
+        for item in items
+    )
+    return figures.slowdown * figures.call + operations
+
+
+def _in_company(kind: str, count: int, figures: Figures) -> float:
+    """What an operation takes among so many, relative to alone."""
+    together = figures.together.get(kind, figures.together.get("*", 1.0))
+    return 1 + company(count) * (together - 1)
+
+
+def company(count: int) -> float:
+    """How much of the effect of being together `count` operations show; 0 for one."""
+    return 1 - 1 / count
 
 
 def seconds(work: Workload, figures: Figures) -> float:

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from lemurc.cost_model import Sample
 from lemurc.manifest import Workload, build
 from lemurc.targets.cache import default_directory
+from lemurc.together import Group, together
 
 MOST_STAGES = 4096
 MOST_SAMPLES = 2048
@@ -41,8 +41,7 @@ class DeviceKey:
 class Profile:
     """`call` is what a stage costs besides its operations, None before it was measured.
 
-    `gains` says, by the content of stages of several operations, what the stage takes of the
-    sum of them.
+    `groups` are stages of several operations, by content.
     """
 
     device: DeviceKey
@@ -50,14 +49,12 @@ class Profile:
     stages: dict[str, float] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     call: float | None = None
-    gains: dict[str, float] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
 
     def figures(self) -> dict[str, Any]:
         """The part that the attribute `lemur.system` takes."""
         rows = [[*dataclasses.astuple(s.work)[:-1], s.seconds] for s in self.samples]
-        # Being together saves work; what says otherwise was disturbed.
-        together = min(1.0, median(self.gains.values())) if self.gains else 1.0
-        known: dict[str, Any] = {"samples": rows, "together": together}
+        known: dict[str, Any] = {"samples": rows, "together": together(self.groups.values())}
         return known if self.call is None else known | {"call": self.call}
 
 
@@ -78,7 +75,7 @@ def add(
     stages: Mapping[str, float] | None = None,
     samples: Mapping[Workload, float] | None = None,
     call: float | None = None,
-    gains: Mapping[str, float] | None = None,
+    groups: Mapping[str, Group] | None = None,
 ) -> Profile:
     """Join new measurements with those there are and write the file whole."""
     old = read(device.target, device.description, device.threads)
@@ -93,7 +90,7 @@ def add(
             for work, seconds in _joined(times, samples or {}, MOST_SAMPLES).items()
         ),
         call=min((c for c in (old.call, call) if c is not None), default=None),
-        gains=_joined(old.gains, gains or {}, MOST_STAGES),
+        groups=_quickest(old.groups, groups or {}),
     )
     _write(_path(device), profile)
     return profile
@@ -104,6 +101,13 @@ def _joined(old: Mapping[Any, float], new: Mapping[Any, float], most: int) -> di
     kept = {key: seconds for key, seconds in old.items() if key not in new}
     kept |= {key: min(seconds, old.get(key, seconds)) for key, seconds in new.items()}
     return dict(list(kept.items())[-most:])
+
+
+def _quickest(old: dict[str, Group], new: Mapping[str, Group]) -> dict[str, Group]:
+    kept = {key: group for key, group in old.items() if key not in new}
+    for key, group in new.items():
+        kept[key] = min(group, old.get(key, group), key=lambda g: g.seconds)
+    return dict(list(kept.items())[-MOST_STAGES:])
 
 
 def _path(device: DeviceKey) -> Path:

@@ -1,13 +1,13 @@
 """`lemurc compile --profile`: time a model's stages, and its operations one by one.
 
-Operations are timed in an artifact of their own whose every stage holds one of them; it is
-compiled for the devices that are here, measured and thrown away. The cost model scales what
-it learns to other sizes (docs/cost-model.md), and plans made later use it.
+Operations are timed in artifacts of their own, whose every stage holds one of them or a few;
+they are compiled for the devices that are here, measured and thrown away. The cost model scales
+what it learns to other sizes (docs/cost-model.md), and plans made later use it.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, log
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from lemurc.cost_model import Figures, seconds
 from lemurc.draws import random_inputs
 from lemurc.manifest import Stage, SymbolicDim, Workload
 from lemurc.profiles import DeviceKey, Profile
+from lemurc.together import Group
 
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from lemurc.targets.registry import TargetRequest
 
 SEED = 21
+
+PIECES = (1, 3)
+"""Operations to a stage, of the artifacts whose stages are timed."""
+
 _SHORTEST = 1e-6
 
 
@@ -130,7 +135,7 @@ def measure_operations(here: Here, path: Path, program: "Program") -> int:
 
 
 def measure_stages(devices: Sequence[Here], path: Path, program: "Program") -> None:
-    """Time the stages of the artifact at `path`, and what operations gain by being together."""
+    """Time the stages of the artifact at `path`, and what operations take in company."""
     times = _times([here.request.target.name for here in devices], path, program)
     for here in devices:
         target = here.request.target.name
@@ -140,23 +145,23 @@ def measure_stages(devices: Sequence[Here], path: Path, program: "Program") -> N
             if measured.device.partition(":")[0] == target and stage.content
         }
         profile = profiles.read(target, here.key.description, here.key.threads)
-        gains = {} if profile is None else _gains(profile, mine)
+        groups = {} if profile is None else _groups(profile, mine)
         profiles.add(
-            here.key, stages={content: taken for content, (_, taken) in mine.items()}, gains=gains
+            here.key, stages={content: taken for content, (_, taken) in mine.items()}, groups=groups
         )
 
 
-def _gains(profile: Profile, times: Mapping[str, tuple[Stage, float]]) -> dict[str, float]:
-    """Measured to summed time of each stage of several operations, to the power that the
-    cost model takes it to."""
+def _groups(profile: Profile, times: Mapping[str, tuple[Stage, float]]) -> dict[str, Group]:
+    """The stages of several operations, by content."""
     known = Figures(samples=profile.samples, call=profile.call or 0.0)
     found = {}
     for content, (stage, taken) in times.items():
         count = sum(work.count for work in stage.work)
         if count > 1:
-            added = sum(work.count * seconds(work, known) for work in stage.work)
-            ratio = max(taken - known.call, _SHORTEST) / added
-            found[content] = exp(log(ratio) / (1 - 1 / count))
+            alone: defaultdict[str, float] = defaultdict(float)
+            for work in stage.work:
+                alone[work.kind] += work.count * seconds(work, known)
+            found[content] = Group(max(taken - known.call, _SHORTEST), count, dict(alone))
     return found
 
 

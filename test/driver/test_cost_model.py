@@ -6,6 +6,7 @@ import pytest
 
 from lemurc.cost_model import Figures, Sample, correction, roofline, seconds, stage_seconds
 from lemurc.manifest import Workload
+from lemurc.together import Group, together
 
 DEVICE = Figures(
     flops={"f32": 1e9, "f16": 4e9}, bandwidth={"f32": 1e8}, launch=1e-3, call=1e-2, tile=(8, 16)
@@ -42,12 +43,34 @@ def test_a_stage_adds_up_and_pays_one_call() -> None:
     assert stage_seconds(work, DEVICE) == pytest.approx(expected)
 
 
-def test_operations_together_take_less_than_one_by_one() -> None:
-    known = replace(DEVICE, together=0.5)
+def test_operations_in_company_take_what_their_kind_does() -> None:
+    known = replace(DEVICE, together={"*": 0.5, COPY.kind: 2.0})
     assert stage_seconds([PRODUCT], known) == pytest.approx(stage_seconds([PRODUCT], DEVICE))
-    four = [replace(PRODUCT, count=4)]
-    saved = (stage_seconds(four, known) - 1e-2) / (stage_seconds(four, DEVICE) - 1e-2)
-    assert saved == pytest.approx(0.5**0.75)
+    works = [replace(PRODUCT, count=3), COPY]
+    shown = 1 - 1 / 4
+    expected = (1 - 0.5 * shown) * 3 * seconds(PRODUCT, DEVICE) + (1 + shown) * seconds(
+        COPY, DEVICE
+    )
+    assert stage_seconds(works, known) - 1e-2 == pytest.approx(expected)
+
+
+def test_kinds_are_told_apart_over_many_stages() -> None:
+    true = {"conv": 1.2, "gelu": 0.4, "linear": 1.0}
+    groups = []
+    for conv, gelu, linear in ((5, 1, 1), (1, 4, 1), (1, 1, 6), (3, 3, 0), (0, 2, 5), (9, 0, 2)):
+        alone = {"conv": conv * 1e-3, "gelu": gelu * 1e-3, "linear": linear * 1e-3}
+        count = conv + gelu + linear
+        gain = {kind: 1 + (1 - 1 / count) * (share - 1) for kind, share in true.items()}
+        groups.append(Group(sum(gain[k] * alone[k] for k in alone), count, alone))
+    found = together(groups)
+    assert {kind: found[kind] for kind in true} == pytest.approx(true, abs=0.05)
+    assert 0.4 < found["*"] < 1.2
+
+
+def test_one_stage_says_little_and_none_nothing() -> None:
+    (group,) = [Group(0.9e-3, 10, {"a": 0.5e-3, "b": 0.5e-3})]
+    assert together([group]) == pytest.approx({"*": 0.89, "a": 0.89, "b": 0.89}, abs=0.05)
+    assert together([]) == together([Group(1.0, 1, {"a": 2.0})]) == {}
 
 
 def test_a_slowed_device_takes_that_many_times_as_long() -> None:

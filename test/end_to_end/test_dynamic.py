@@ -52,6 +52,22 @@ def test_attention_block_with_batch_and_length_dynamic(tmp_path: Path) -> None:
     assert cost.flops > 16 * 128 * (96 + 32 + 64 + 64) * 32 * 2, "costs are those of the maxima"
 
 
+class SelfAttention(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return F.scaled_dot_product_attention(x, x * 0.5, x, is_causal=True)
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_heads_of_dynamic_width(opt_level: int, tmp_path: Path) -> None:
+    shapes, x = ({3: Dim("width", min=2, max=64)},), torch.randn(2, 2, 9, 24)
+    options = {"dynamic_shapes": shapes, "opt_level": opt_level}
+    path = lemurc.compile(SelfAttention(), (x,), output=tmp_path / "m.lemur", **options).path
+    session = lemurc.load(path)
+    for width in (2, 16, 17, 33, 64):
+        x = torch.randn(2, 2, 9, width)
+        torch.testing.assert_close(session(x), SelfAttention()(x), rtol=1e-5, atol=1e-6)
+
+
 class Derived(nn.Module):
     def forward(self, x: Any, y: Any, z: Any) -> Any:
         t = x.shape[0]

@@ -14,6 +14,7 @@ import lemurc
 from lemurc import profiles
 from lemurc.manifest import Workload
 from lemurc.profiles import DeviceKey
+from lemurc.together import Group
 
 WIDTH = 96
 
@@ -105,13 +106,16 @@ WORK = Workload("linear", "f32", 100, 10, 10, (5, 5, 2))
 
 def test_the_least_of_several_measurements_is_kept() -> None:
     profiles.add(KEY, stages={"a": 2.0, "b": 1.0}, samples={WORK: 3.0}, call=0.5)
-    profiles.add(KEY, stages={"a": 1.5, "c": 9.0}, samples={WORK: 4.0}, gains={"a": 0.8})
+    profiles.add(KEY, stages={"a": 1.5, "c": 9.0}, samples={WORK: 4.0})
+    slow, quick = (Group(seconds, 2, {"linear": 1.0}) for seconds in (0.9, 0.8))
+    for group in (slow, quick, slow):
+        profiles.add(KEY, groups={"a": group})
     kept = profiles.read("cpu", "a test", 3)
     assert kept is not None
     assert kept.stages == {"a": 1.5, "b": 1.0, "c": 9.0}
     assert [sample.seconds for sample in kept.samples] == [3.0]
-    assert (kept.call, kept.gains) == (0.5, {"a": 0.8})
-    assert kept.figures()["together"] == 0.8
+    assert (kept.call, kept.groups) == (0.5, {"a": quick})
+    assert 0.5 < kept.figures()["together"]["linear"] < 1
 
 
 def test_threads_and_devices_are_kept_apart() -> None:

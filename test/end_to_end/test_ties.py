@@ -20,6 +20,9 @@ KINDS: dict[str, Callable[[torch.Tensor], Any]] = {
     "median": lambda x: x.median(1),
     "nanmedian": lambda x: x.nanmedian(1, keepdim=True),
     "mode": lambda x: x.mode(1),
+    "sort": lambda x: x.sort(1),
+    "descending": lambda x: x.sort(0, descending=True),
+    "asked-for-nothing": lambda x: torch.sort(x, dim=1, stable=False, descending=True),
 }
 
 
@@ -48,10 +51,21 @@ def test_places_of_equal_values(kind: str, dtype: torch.dtype, tmp_path: Any) ->
     if kind == "unsorted":
         eager = eager.sort(1, descending=True)[0]
     torch.testing.assert_close(values, eager, rtol=0, atol=0, equal_nan=True)
-    dim = 0 if kind in ("first-dimension", "kept") else 1
+    dim = 0 if kind in ("first-dimension", "kept", "descending") else 1
     shape = places if places.dim() == x.dim() else places.unsqueeze(dim)
     found = x.gather(dim, shape)
     torch.testing.assert_close(found.reshape(eager.shape), eager, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mode"])
+def test_signs_of_zeros(kind: str, tmp_path: Any) -> None:
+    """0.0 and -0.0 are equal, so which one is where depends on the order of equal values."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(-2, 3, (4, 40), generator=generator) / 2
+    x = torch.where(torch.rand(4, 40, generator=generator) < 0.5, x, -x)
+    model = Apply(lambda x: (1 / KINDS[kind](x)[0], torch.argsort(x), torch.msort(x)))
+    artifact = lemurc.compile(model, (x,), output=tmp_path / "x.lemur")
+    assert [verdict.status for verdict in artifact.verdicts] == ["verified"]
 
 
 def test_the_reference_names_the_first_places() -> None:
@@ -60,3 +74,9 @@ def test_the_reference_names_the_first_places() -> None:
         values, places = torch.topk(x, 4)
     assert values.tolist() == [[2.0] * 4]
     assert places.tolist() == [[1, 2, 4, 7]]
+    zeros = torch.tensor([0.0, -0.0, -0.0, 0.0, 0.0] * 20)
+    with StableTies():
+        values, places = torch.sort(zeros, descending=True)
+        assert torch.argsort(zeros).tolist() == list(range(100))
+    assert places.tolist() == list(range(100))
+    assert torch.signbit(values).tolist() == torch.signbit(zeros).tolist()

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.nn.functional as F
 
+from lemurc.frontend.ties import StableTies
 from lemurc.verification import TOLERANCE
 
 VARIANTS = 3
@@ -261,7 +262,7 @@ def draw_graph(seed: int, number: int, kinds: dict[str, Kind]) -> Graph:
 
 def run(expression: str, environment: dict[str, torch.Tensor]) -> torch.Tensor:
     """The expression's value in eager."""
-    with torch.no_grad():
+    with torch.no_grad(), StableTies():
         result: torch.Tensor = eval(
             expression, {"torch": torch, "F": F, "inf": float("inf")}, environment
         )

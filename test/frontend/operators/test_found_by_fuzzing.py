@@ -204,3 +204,43 @@ def test_transposed_convolutions_of_any_size(tmp_path: Path) -> None:
         for batch, height in ((2, 7), (5, 4), (3, 13)):
             x = torch.randn(batch, 4, height, 8)
             torch.testing.assert_close(tuple(session(x, weight)), model(x, weight))
+
+
+def test_padding_of_any_size(tmp_path: Path) -> None:
+    modes: Any = ("reflect", "replicate", "circular")
+    model = Each(
+        *[lambda x, y, mode=mode: F.pad(x, [1, 2], mode=mode) for mode in modes],
+        *[lambda x, y, mode=mode: F.pad(y, [1, 2, 2, 1], mode=mode) for mode in modes],
+    )
+    size = Dim("size", min=4, max=20)
+    shapes = {"x": {2: size}, "y": {3: size}}
+    _check_sizes(
+        tmp_path, model, shapes, [(torch.randn(3, 2, n), torch.randn(1, 2, 5, n)) for n in (8, 4)]
+    )
+
+
+def test_sizes_are_numbers(tmp_path: Path) -> None:
+    """A dynamic size on either side of an operator, as an integer and as a float."""
+    model = Each(
+        lambda x, y: (x.shape[0] - x, torch.rsub(x, x.shape[0]), x.half() * x.shape[0]),
+        lambda x, y: (x.shape[0] - y.to(torch.int32), y.to(torch.int8) * x.shape[0]),
+        lambda x, y: (torch.where(y > 0, x.shape[0], y), torch.where(y > 0, x, x.shape[0] / 2)),
+        lambda x, y: (x.shape[0] / x.double(), x.double() + x.shape[0] / 7),
+        lambda x, y: torch.remainder(x.shape[0], y.to(torch.int16).abs() + 1),
+        lambda x, y: x.shape[0] // (y.to(torch.int8).abs() + 1),
+        lambda x, y: (torch.pow(x.shape[0], x), x ** x.shape[0], x ** (x.shape[0] / 2)),
+        lambda x, y: (x.shape[0] ** y.abs(), (y / 4) ** x.shape[0]),
+        lambda x, y: (x.clamp(max=x.shape[0] - 7), x.clamp(x.shape[0] / 20)),
+        lambda x, y: (x.masked_fill(y > 0, x.shape[0]), torch.full_like(x, x.shape[0])),
+        lambda x, y: (x > x.shape[0] - 8, y.eq(x.shape[0]), torch.sym_float(x.shape[0]) * x),
+    )
+    shapes = {"x": {0: FEW}, "y": {0: FEW}}
+    calls = [(torch.randn(n), torch.arange(n) - 3) for n in (8, 5)]
+    _check_sizes(tmp_path, model, shapes, calls)
+
+
+def _check_sizes(tmp_path: Path, model: Each, shapes: Any, calls: list[tuple[Any, ...]]) -> None:
+    result = lemurc.compile(model, calls[0], output=tmp_path / "m.lemur", dynamic_shapes=shapes)
+    with lemurc.load(result.path) as session:
+        for call in calls:
+            torch.testing.assert_close(tuple(session(*call)), model(*call), equal_nan=True)
