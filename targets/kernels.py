@@ -24,13 +24,19 @@ _ELEMENTWISE_SHARE = 16384
 
 
 def gelu(found: Composite) -> KernelCall | None:
-    if not activation(found):
-        return None
+    return _elementwise("gelu", found) if activation(found) else None
+
+
+def silu(found: Composite) -> KernelCall:
+    return _elementwise("silu", found)
+
+
+def _elementwise(kernel: str, found: Composite) -> KernelCall:
     count = prod(found.result_shape())
     share = round_up(max(_ELEMENTWISE_SHARE, -(-count // 32)), 16)
     groups = (-(-count // share),)
     (x,) = found.call.operands
-    return KernelCall("gelu", (x,), found.call.results[0].type, (count, share), groups)
+    return KernelCall(kernel, (x,), found.call.results[0].type, (count, share), groups)
 
 
 def activation(found: Composite) -> int:
@@ -38,18 +44,51 @@ def activation(found: Composite) -> int:
     return 2 if found.kind == "gelu" and found.attributes.get("approximate") == "none" else 0
 
 
-def layer_norm(found: Composite) -> KernelCall | None:
-    given, shape = found.operands(), found.result_shape()
-    outer = len(shape) - int(found.attributes.get("normalized_rank", 1))
-    rows, n = prod(shape[:outer]), prod(shape[outer:])
-    share = max(1, -(-rows // 32), _ELEMENTWISE_SHARE // n)
+def layer_norm(found: Composite) -> KernelCall:
+    given = found.operands()
+    rows, n = _rows(found)
     x = given["input"]
     # An absent weight is passed as the input and not read.
     operands = (x, given.get("weight", x), given.get("bias", x))
     flags = (int("weight" in given), int("bias" in given))
-    scalars = (float(found.attributes["eps"]), rows, n, *flags, share)
-    groups = (-(-rows // share),)
-    return KernelCall("layer_norm", operands, found.call.results[0].type, scalars, groups)
+    return _by_rows(
+        "layer_norm", found, operands, (float(found.attributes["eps"]), rows, n, *flags)
+    )
+
+
+def rms_norm(found: Composite) -> KernelCall | None:
+    given = found.operands()
+    if "eps" not in found.attributes:
+        return None
+    rows, n = _rows(found)
+    operands = (given["input"], given.get("weight", given["input"]))
+    scalars = (float(found.attributes["eps"]), rows, n, int("weight" in given))
+    return _by_rows("rms_norm", found, operands, scalars)
+
+
+def _rows(found: Composite) -> tuple[int, int]:
+    """How many rows are normalized, and how long one is."""
+    shape = found.result_shape()
+    outer = len(shape) - int(found.attributes.get("normalized_rank", 1))
+    return prod(shape[:outer]), prod(shape[outer:])
+
+
+def softmax(found: Composite) -> KernelCall | None:
+    """Over the last dimension."""
+    shape = found.result_shape()
+    if not shape or found.attributes["dim"] != len(shape) - 1:
+        return None
+    return _by_rows("softmax", found, tuple(found.call.operands), (prod(shape[:-1]), shape[-1]))
+
+
+def _by_rows(
+    kernel: str, found: Composite, operands: tuple[Any, ...], scalars: tuple[float, ...]
+) -> KernelCall:
+    """A call whose workgroups have so many rows each, the last scalar."""
+    rows, n = _rows(found)
+    share = max(1, -(-rows // 32), _ELEMENTWISE_SHARE // max(n, 1))
+    result = found.call.results[0].type
+    return KernelCall(kernel, operands, result, (*scalars, share), (-(-rows // share),))
 
 
 def linear(found: Composite, activation: int = 0) -> KernelCall | None:

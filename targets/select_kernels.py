@@ -122,6 +122,9 @@ _BUILDERS: dict[str, tuple[str, Callable[[Composite], KernelCall | None]]] = {
     "layer_norm": ("layer_norm", kernels.layer_norm),
     "linear": ("linear", kernels.linear),
     "matmul": ("linear", kernels.linear),
+    "rms_norm": ("rms_norm", kernels.rms_norm),
+    "silu": ("silu", kernels.silu),
+    "softmax": ("softmax", kernels.softmax),
 }
 """Composite kind -> the kernel it needs, and how to call it."""
 

@@ -83,3 +83,45 @@ module @stage2 {
     return %0 : tensor<1x32x8x8xf32>
   }
 }
+
+// -----
+
+// Norms and softmax over the last dimension go by rows; softmax over another is IREE's.
+// CHECK-LABEL: module @stage3
+// CHECK:         call @lemurc_silu
+// CHECK:         call @lemurc_rms_norm
+// CHECK:         call @lemurc_softmax
+// CHECK:         func.func @run([[X:%[a-z0-9]+]]: tensor<4x8xf32>, [[W:%[a-z0-9]+]]: tensor<8xf32>)
+// CHECK-NEXT:      [[A:%.+]] = flow.dispatch @kernel_softmax_0::@kernel_softmax_0([[X]]) :
+// CHECK-NEXT:      [[B:%.+]] = flow.dispatch @kernel_rms_norm_1::@kernel_rms_norm_1([[A]], [[W]]) :
+// CHECK-NEXT:      [[C:%.+]] = flow.dispatch @kernel_silu_2::@kernel_silu_2([[B]]) :
+// CHECK-NEXT:      [[D:%.+]] = call @softmax_1([[C]])
+// CHECK-NEXT:      return [[D]]
+module @stage3 {
+  func.func @run(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
+    %0 = "func.call"(%x) <{callee = @softmax_0, no_inline}> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %1 = "func.call"(%0, %w) <{callee = @rms_norm_0, no_inline}>
+      : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %2 = "func.call"(%1) <{callee = @silu_0, no_inline}> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %3 = "func.call"(%2) <{callee = @softmax_1, no_inline}> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %3 : tensor<4x8xf32>
+  }
+  func.func private @softmax_0(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
+      attributes {lemur.composite = "softmax", lemur.dim = 1 : i64, no_inline} {
+    return %x : tensor<4x8xf32>
+  }
+  func.func private @softmax_1(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
+      attributes {lemur.composite = "softmax", lemur.dim = 0 : i64, no_inline} {
+    return %x : tensor<4x8xf32>
+  }
+  func.func private @rms_norm_0(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32>
+      attributes {lemur.composite = "rms_norm", lemur.operands = ["input", "weight"],
+                  lemur.eps = 1.0e-5 : f64,
+                  lemur.normalized_rank = 1 : i64, no_inline} {
+    return %x : tensor<4x8xf32>
+  }
+  func.func private @silu_0(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
+      attributes {lemur.composite = "silu", no_inline} {
+    return %x : tensor<4x8xf32>
+  }
+}

@@ -70,6 +70,87 @@ def test_layer_norm_of_what_is_not_finite_spoils_its_row_alone(kernels, bad, pos
     assert np.isfinite(y[[0, 2]]).all()
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("share", [16, 48, 100000])
+def test_silu(kernels, size, share):
+    x = kernels.unaligned(np.random.default_rng(size).normal(0, 9, size).astype(np.float32))
+    y = kernels.guarded((size,))
+    for wg in range(-(-size // share)):
+        kernels.call("silu", x, y.array, size, share, wg)
+    reference = x.astype(np.float64) / (1 + np.exp(-x.astype(np.float64)))
+    assert np.max(np.abs(y.check() - reference) / np.maximum(1e-3, np.abs(x))) < 4e-7
+
+
+def test_silu_of_what_is_not_finite_or_far_away(kernels):
+    x = np.array([np.inf, -np.inf, np.nan, -1e30, 1e30, -0.0, 5e-39, -200], np.float32)
+    y = np.empty_like(x)
+    kernels.call("silu", x, y, 8, 16, 0)
+    expected = [np.inf, np.nan, np.nan, 0, 1e30, 0, 2.5e-39, 0]
+    np.testing.assert_allclose(y, np.array(expected, np.float32), rtol=1e-6)
+
+
+def exact_softmax(x):
+    powers = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("spread", [1, 50])
+def test_softmax(kernels, n, spread):
+    rows, share = 5, 2
+    x = kernels.unaligned(
+        np.random.default_rng(n).normal(100, spread, (rows, n)).astype(np.float32)
+    )
+    y = kernels.guarded((rows, n))
+    for wg in range(-(-rows // share)):
+        kernels.call("softmax", x, y.array, rows, n, share, wg)
+    reference = exact_softmax(x)
+    np.testing.assert_allclose(y.check(), reference, rtol=2e-6, atol=1e-38)
+
+
+@pytest.mark.parametrize("position", [0, 3, 16, 40])
+def test_softmax_of_what_is_not_finite(kernels, position):
+    x = np.random.default_rng(0).normal(0, 1, (6, 41)).astype(np.float32)
+    for row, bad in enumerate((np.nan, np.inf, -np.inf)):
+        x[row, position] = bad
+    x[3] = -np.inf
+    x[4] = -1e38
+    x[4, position] = 1e38
+    y = np.empty_like(x)
+    kernels.call("softmax", x, y, 6, 41, 6, 0)
+    assert np.isnan(y[[0, 1, 3]]).all()
+    np.testing.assert_allclose(y[[2, 4, 5]], exact_softmax(x[[2, 4, 5]]), rtol=2e-6)
+    assert y[2, position] == 0 and y[4, position] == 1
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("has_weight", [0, 1])
+def test_rms_norm(kernels, n, has_weight):
+    rows, share = 5, 2
+    rng = np.random.default_rng(n)
+    x = kernels.unaligned(rng.normal(3, 2, (rows, n)).astype(np.float32))
+    weight = kernels.unaligned(rng.normal(1, 1, n).astype(np.float32))
+    y = kernels.guarded((rows, n))
+    for wg in range(-(-rows // share)):
+        kernels.call("rms_norm", x, weight, y.array, 1e-5, rows, n, has_weight, share, wg)
+    exact = x.astype(np.float64)
+    reference = exact / np.sqrt((exact**2).mean(-1, keepdims=True) + 1e-5)
+    reference *= weight if has_weight else 1
+    np.testing.assert_allclose(y.check(), reference, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("position", [0, 16])
+def test_rms_norm_of_what_is_not_finite_spoils_its_row_alone(kernels, bad, position):
+    x = np.random.default_rng(0).normal(0, 1, (3, 17)).astype(np.float32)
+    x[1, position] = bad
+    y = np.empty_like(x)
+    kernels.call("rms_norm", x, x, y, 1e-5, 3, 17, 0, 3, 0)
+    assert np.isnan(y[1, position])
+    assert (np.isnan(y[1]) | (y[1] == 0)).all()
+    assert np.isfinite(y[[0, 2]]).all()
+
+
 ACTIVATIONS = {0: lambda v: v, 1: lambda v: np.maximum(v, 0), 2: exact_gelu}
 
 
