@@ -11,6 +11,7 @@ when nobody asks any more, what is in flight is waited for and no more is read.
 """
 
 import contextlib
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -20,6 +21,9 @@ from typing import Any
 from lemurc.errors import LemurcError, UsageError
 from lemurc.manifest import HOST, Plan
 from lemurc.runtime.devices import OpenDevice
+
+MOST_IN_FLIGHT = 4
+"""For each device: beyond it, calls only hold memory."""
 
 Begin = Callable[[Any], "Begun"]
 
@@ -84,9 +88,9 @@ def automatic_depth(plan: Plan, function: str) -> int:
 
     As many as begin while one is under way (Little's law: the time of a call over that of its
     busiest device), at least one for each device; one more, since the caller looks at a result
-    before asking for the next; and where devices hand over to each other another one, that
-    waits where a device is ready for it. Calls cut in micro-batches keep all devices busy by
-    themselves: another one begins as one ends.
+    before asking for the next; and two for each time that a device hands over to another, one
+    that waits there behind those that came before and one in its place. Calls cut in
+    micro-batches keep all devices busy by themselves: another one begins as one ends.
     """
     if function in plan.micro_batches:
         return 3
@@ -94,8 +98,9 @@ def automatic_depth(plan: Plan, function: str) -> int:
     predicted = plan.predicted.get(function)
     busiest = max(predicted.seconds_by_device.values(), default=0.0) if predicted else 0.0
     under_way = math.ceil(predicted.seconds / busiest) if predicted and busiest else devices
-    handed_over = 1 if devices > 1 else 0
-    return max(devices, min(under_way, 4 * devices)) + 1 + handed_over
+    steps = plan.steps.get(function, ())
+    handed_over = sum(a.device != b.device for a, b in itertools.pairwise(steps))
+    return min(max(devices, under_way) + 1 + 2 * handed_over, MOST_IN_FLIGHT * devices)
 
 
 def as_arguments(request: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

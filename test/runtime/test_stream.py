@@ -171,7 +171,7 @@ def test_a_model_with_state_runs_one_call_at_a_time(counter):
 
 def test_automatic_depth_follows_the_plan(pipeline, adder):
     with lemurc.load(pipeline) as session:
-        assert session.stream_depth() == 4
+        assert session.stream_depth() == 5
         assert session.stream_depth(depth=6) == 6
     with lemurc.load(adder) as session:
         assert session.stream_depth() == 2
