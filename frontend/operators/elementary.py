@@ -150,11 +150,18 @@ def fmod(x: torch.Tensor, by: Any) -> torch.Tensor:
     """The remainder with the sign of x, as exact as that of `remainder`."""
     if isinstance(by, torch.Tensor):
         x, by = _promoted(x, by)
-    if not torch.result_type(x, by).is_floating_point:
+    dtype = torch.result_type(x, by)
+    if not dtype.is_floating_point:
         return x - torch.div(x, by, rounding_mode="trunc") * by  # abs has no least number
+    x = x.to(dtype)  # abs of the least integer is no larger than it
     size = torch.abs(by) if isinstance(by, torch.Tensor) else abs(by)
     rest = torch.remainder(torch.abs(x), size)
     return torch.where(x < 0, -rest, rest)
+
+
+@computed_in_float
+def ldexp(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    return x * torch.pow(2.0, by)
 
 
 def fmax(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -187,12 +194,14 @@ def power_of_integers(base: Any, exponent: Any) -> torch.Tensor:
                 dtype.is_floating_point and not 0 < base < math.inf
             ):  # torch-mlir takes its logarithm
                 return torch.pow(torch.full_like(exponent, base, dtype=dtype), exponent)
-        if exponent.is_floating_point() or exponent.dtype is torch.bool:
+        if exponent.is_floating_point():
             return NotImplemented
         if not isinstance(base, torch.Tensor):
             if not isinstance(base, int):
                 return NotImplemented
-            base = torch.full_like(exponent, base)
+            base = torch.full_like(exponent, base, dtype=torch.result_type(base, exponent))
+    if base.dtype is torch.bool:
+        base = base.to(torch.result_type(base, exponent))
     if base.is_floating_point() or base.is_complex() or base.dtype is torch.bool:
         return NotImplemented
     if not isinstance(exponent, torch.Tensor):
@@ -242,11 +251,12 @@ def clamp(x: torch.Tensor, min: Any = None, max: Any = None) -> Any:
     bounds = [item for item in (min, max) if item is not None]
     if any(isinstance(item, torch.Tensor) for item in bounds):
         return _clamp_by_tensors(x, min, max)
-    if x.dtype is torch.bool:
-        x = x.to(functools.reduce(torch.promote_types, map(_type_of, bounds), x.dtype))
-        return torch.clamp(x, min, max)
     if not x.is_floating_point():
-        return NotImplemented
+        common = functools.reduce(torch.promote_types, [torch.result_type(x, b) for b in bounds])
+        if common is x.dtype and not any(isinstance(bound, bool) for bound in bounds):
+            return NotImplemented
+        low, high = (None if bound is None else _number(bound, common) for bound in (min, max))
+        return torch.clamp(x.to(common), low, high)
     if min is not None:
         x = torch.where(x < min, min, x)
     return x if max is None else torch.where(x > max, max, x)
@@ -266,8 +276,8 @@ def neg(x: torch.Tensor) -> Any:
     return torch.zeros_like(x) - x
 
 
-def _type_of(number: Any) -> torch.dtype:
-    return torch.get_default_dtype() if isinstance(number, float) else torch.int64
+def _number(number: Any, dtype: torch.dtype) -> Any:
+    return number if isinstance(number, _SYMBOLIC) or dtype.is_floating_point else int(number)
 
 
 def _clamp_by_tensors(x: torch.Tensor, min: Any, max: Any) -> Any:
@@ -287,16 +297,18 @@ def clamp_max(x: torch.Tensor, max: Any) -> Any:
 
 def maximum(x: torch.Tensor, y: torch.Tensor) -> Any:
     """NaN where either is, which torch-mlir's lowering loses in x."""
-    if not (x.is_floating_point() or y.is_floating_point()):
-        return NotImplemented
+    same = x.dtype is y.dtype
     x, y = _promoted(x, y)
+    if not x.is_floating_point():
+        return NotImplemented if same else torch.maximum(x, y)
     return torch.where((x != x) | (x > y), x, y)
 
 
 def minimum(x: torch.Tensor, y: torch.Tensor) -> Any:
-    if not (x.is_floating_point() or y.is_floating_point()):
-        return NotImplemented
+    same = x.dtype is y.dtype
     x, y = _promoted(x, y)
+    if not x.is_floating_point():
+        return NotImplemented if same else torch.minimum(x, y)
     return torch.where((x != x) | (x < y), x, y)
 
 
@@ -346,6 +358,7 @@ TABLE: Table = {
     _aten.hypot.default: hypot,
     _aten.isfinite.default: isfinite,
     _aten.lcm.default: lcm,
+    _aten.ldexp.Tensor: ldexp,
     _aten.maximum.default: maximum,
     _aten.minimum.default: minimum,
     _aten.log10.default: log10,

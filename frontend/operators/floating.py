@@ -23,7 +23,9 @@ def computed_in_float(function: Callable[..., torch.Tensor]) -> Callable[..., An
             return NotImplemented  # see complex_pairs.py
         result = float_result(*tensors)
         wide = torch.float64 if result is torch.float64 else torch.float32
-        made = function(*(a.to(wide) if isinstance(a, torch.Tensor) else a for a in arguments))
+        made = function(
+            *(a.to(result).to(wide) if isinstance(a, torch.Tensor) else a for a in arguments)
+        )
         return made if made is NotImplemented else made.to(result)
 
     return wrapped

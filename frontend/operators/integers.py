@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 from lemurc.frontend.operators.floating import Table
 from lemurc.frontend.operators.floor_division import floor_divide
@@ -42,9 +43,18 @@ def _with_number_in_32_bits(operator: Any) -> Callable[..., Any]:
             return NotImplemented
         if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor):
             return of_one_type(x, y)
-        return in_32_bits(x, y)
+        dtype = torch.result_type(x, y)
+        return in_32_bits(_wrapped(x, dtype), _wrapped(y, dtype))
 
     return widened
+
+
+def _wrapped(item: Any, dtype: torch.dtype) -> Any:
+    """A number beside bytes as eager converts it to one of theirs."""
+    if not isinstance(item, int) or dtype not in _BYTES:
+        return item
+    least = torch.iinfo(dtype).min
+    return (item - least) % 256 + least
 
 
 def divide(left: Any, right: Any, *, rounding_mode: str | None) -> Any:
@@ -64,7 +74,7 @@ def divide(left: Any, right: Any, *, rounding_mode: str | None) -> Any:
     left, right = (
         item.to(dtype).to(wide)
         if isinstance(item, torch.Tensor)
-        else torch.full((), item, dtype=wide)
+        else torch.full((), _wrapped(item, dtype), dtype=wide)
         for item in (left, right)
     )
     quotient = torch.div(left, right, rounding_mode="trunc")
@@ -76,32 +86,78 @@ def divide(left: Any, right: Any, *, rounding_mode: str | None) -> Any:
 
 
 def _with_tensor(operator: Any) -> Callable[..., Any]:
-    """An operator with a number as one with a tensor."""
+    """An operator with a number, on either side, as one with a tensor."""
 
-    def widened(values: torch.Tensor, number: Any) -> torch.Tensor:
-        return operator(values, torch.full((), number, dtype=values.dtype))
+    def widened(x: Any, y: Any) -> torch.Tensor:
+        dtype = torch.result_type(x, y)
+        return operator(*(_tensor(item, dtype) for item in (x, y)))
 
     return widened
 
 
-def _of_one_type(operator: Any) -> Callable[..., Any]:
-    """torch-mlir crashes on integers of different widths."""
+def _tensor(item: Any, dtype: torch.dtype) -> torch.Tensor:
+    """Of `dtype`, also where a tensor of rank 0 does not count in the choice of it."""
+    if isinstance(item, torch.Tensor):
+        return item.to(dtype)
+    return torch.full((), _wrapped(item, dtype), dtype=dtype)
+
+
+def _of_one_type(operator: Any, *, floats: bool = False) -> Callable[..., Any]:
+    """torch-mlir crashes on integers of different widths; `floats` converts those, too."""
 
     def promoted(x: torch.Tensor, y: torch.Tensor) -> Any:
-        if x.dtype is y.dtype:
-            return NotImplemented
         dtype = torch.result_type(x, y)
+        if x.dtype is y.dtype or (dtype.is_floating_point and not floats):
+            return NotImplemented
         return operator(x.to(dtype), y.to(dtype))
 
     return promoted
 
 
-def shift_left(values: torch.Tensor, by: Any) -> torch.Tensor:
-    return torch.bitwise_left_shift(values, by)
+def shift_left(values: Any, by: Any) -> Any:
+    """Of a whole width or more, nothing is left."""
+    return _shifted(torch.ops.aten.bitwise_left_shift.Tensor, values, by, nothing=True)
 
 
-def shift_right(values: torch.Tensor, by: Any) -> torch.Tensor:
-    return torch.bitwise_right_shift(values, by)
+def shift_right(values: Any, by: Any) -> Any:
+    """Of a whole width or more, the sign is left."""
+    unsigned = torch.result_type(values, by) is torch.uint8
+    return _shifted(torch.ops.aten.bitwise_right_shift.Tensor, values, by, nothing=unsigned)
+
+
+def _shifted(operator: Any, values: Any, by: Any, *, nothing: bool) -> Any:
+    dtype = torch.result_type(values, by)
+    last = 8 * dtype.itemsize - 1
+    values = _tensor(values, dtype)
+    if isinstance(by, int):
+        if not 0 <= by <= last:
+            return torch.zeros_like(values) if nothing else operator(values, _tensor(last, dtype))
+        return operator(values, _tensor(by, dtype))
+    by = _tensor(by, dtype)
+    inside = (by >= 0) & (by <= last)
+    made = operator(values, torch.where(inside, by, _tensor(last, dtype)))
+    return torch.where(inside, made, torch.zeros_like(made)) if nothing else made
+
+
+def cat(tensors: list[torch.Tensor], dim: int = 0) -> Any:
+    """Of several types, one of which torch-mlir would have to convert."""
+    common = _common(tensors)
+    if all(tensor.dtype is common for tensor in tensors):
+        return NotImplemented
+    return torch.cat([tensor.to(common) for tensor in tensors], dim)
+
+
+def stack(tensors: list[torch.Tensor], dim: int = 0) -> Any:
+    common = _common(tensors)
+    if all(tensor.dtype is common for tensor in tensors):
+        return NotImplemented
+    return torch.stack([tensor.to(common) for tensor in tensors], dim)
+
+
+def _common(tensors: list[torch.Tensor]) -> torch.dtype:
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH
+    dtype: torch.dtype = elementwise_dtypes(*tensors, type_promotion_kind=kind)[1]
+    return dtype
 
 
 def bincount(
@@ -134,18 +190,18 @@ def scalar_tensor(number: Any, *, dtype: torch.dtype, device: Any = None) -> tor
 
 _aten = torch.ops.aten
 TABLE: Table = {
+    _aten.__lshift__.Scalar: shift_left,
     _aten.__lshift__.Tensor: shift_left,
+    _aten.__rshift__.Scalar: shift_right,
     _aten.__rshift__.Tensor: shift_right,
     _aten.arange.start_step: arange,
     _aten.bincount.default: bincount,
-    _aten.bitwise_and.Tensor: _of_one_type(_aten.bitwise_and.Tensor),
-    _aten.bitwise_left_shift.Tensor_Scalar: _with_tensor(_aten.bitwise_left_shift.Tensor),
-    _aten.bitwise_or.Scalar: _with_tensor(_aten.bitwise_or.Tensor),
-    _aten.bitwise_or.Tensor: _of_one_type(_aten.bitwise_or.Tensor),
-    _aten.bitwise_right_shift.Tensor_Scalar: _with_tensor(_aten.bitwise_right_shift.Tensor),
-    _aten.bitwise_xor.Scalar: _with_tensor(_aten.bitwise_xor.Tensor),
-    _aten.bitwise_xor.Tensor: _of_one_type(_aten.bitwise_xor.Tensor),
+    _aten.bitwise_left_shift.Scalar_Tensor: shift_left,
+    _aten.bitwise_left_shift.Tensor_Scalar: shift_left,
+    _aten.bitwise_right_shift.Scalar_Tensor: shift_right,
+    _aten.bitwise_right_shift.Tensor_Scalar: shift_right,
     _aten.bmm.default: _in_32_bits(torch.bmm),
+    _aten.cat.default: cat,
     _aten.div.Scalar_mode: divide,
     _aten.div.Tensor_mode: divide,
     _aten.full_like.default: full_like,
@@ -156,5 +212,15 @@ TABLE: Table = {
     _aten.mul.Scalar: _with_number_in_32_bits(torch.mul),
     _aten.mul.Tensor: _with_number_in_32_bits(torch.mul),
     _aten.remainder.Scalar: _with_number_in_32_bits(torch.remainder),
+    _aten.stack.default: stack,
     torch.ops.prims.scalar_tensor.default: scalar_tensor,
 }
+for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    _packet = getattr(_aten, _name)
+    TABLE[_packet.Tensor] = _of_one_type(_packet.Tensor)
+    TABLE[_packet.Scalar] = TABLE[_packet.Scalar_Tensor] = _with_tensor(_packet.Tensor)
+for _name in ("bitwise_left_shift", "bitwise_right_shift", "eq", "ge", "gt", "le", "lt", "ne"):
+    TABLE[getattr(_aten, _name).Tensor] = _of_one_type(getattr(_aten, _name).Tensor)
+for _name in ("logical_and", "logical_or", "logical_xor"):
+    TABLE[getattr(_aten, _name).default] = _of_one_type(getattr(_aten, _name).default, floats=True)
+TABLE[_aten.remainder.Tensor] = _of_one_type(_aten.remainder.Tensor)

@@ -117,7 +117,7 @@ def _byte(item: Any) -> Any:
     if type(item) is int:
         return item % 256
     if isinstance(item, torch.Tensor) and not item.dim() and item.dtype in _INTEGERS:
-        return item & 255
+        return item.to(torch.uint8)
     return item
 
 
