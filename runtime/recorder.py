@@ -91,8 +91,10 @@ class Recorder:
         if not isinstance(operation, InvokePlugin) or not operation.outputs:
             return ()
         name, cell = operation.executor.device.name, operation.outputs[0]
-        waiter = self._waiters.setdefault(name, Waiter(name))
-        return (Queued("stage", name, cell, ran=waiter.add(call.pending[cell], begin)),)
+        if name not in self._waiters:
+            self._waiters[name] = Waiter(name)
+        ran = self._waiters[name].add(call.pending[cell], begin)
+        return (Queued("stage", name, cell, ran=ran),)
 
     def _issue_simulated(self, operation: Operation, call: Call, issuer: Issuer) -> None:
         """Simulated devices know when they work."""

@@ -22,7 +22,7 @@ from lemurc.errors import LemurcError, UsageError
 from lemurc.manifest import HOST, Plan
 from lemurc.runtime.devices import OpenDevice
 
-MOST_IN_FLIGHT = 4
+_MOST_IN_FLIGHT = 4
 """For each device: beyond it, calls only hold memory."""
 
 Begin = Callable[[Any], "Begun"]
@@ -100,7 +100,7 @@ def automatic_depth(plan: Plan, function: str) -> int:
     under_way = math.ceil(predicted.seconds / busiest) if predicted and busiest else devices
     steps = plan.steps.get(function, ())
     handed_over = sum(a.device != b.device for a, b in itertools.pairwise(steps))
-    return min(max(devices, under_way) + 1 + 2 * handed_over, MOST_IN_FLIGHT * devices)
+    return min(max(devices, under_way) + 1 + 2 * handed_over, _MOST_IN_FLIGHT * max(devices, 1))
 
 
 def as_arguments(request: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -88,7 +88,8 @@ def _reads_nothing(value: Any) -> bool:
     if isinstance(owner, ir.Block):
         return False
     if owner.name == "arith.constant":
-        return bool(ir.DenseElementsAttr(owner.attributes["value"]).is_splat)
+        known = owner.attributes["value"]
+        return isinstance(known, ir.DenseElementsAttr) and bool(known.is_splat)
     if owner.name in _VIEWS or owner.name.startswith("linalg."):
         return all(_reads_nothing(operand) for operand in owner.operands)
     return bool(owner.name == "tensor.empty")

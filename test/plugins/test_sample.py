@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -215,6 +216,7 @@ def test_its_stages_and_transfers_are_in_a_trace(sample: Path, tmp_path: Path) -
     # one may be shorter than threads can tell; see runtime/recorder.py
     assert any(e["dur"] > 0 for e in events if e.get("cat") == "stage")
     assert {track.device for track in result.tracks} == {"host", "cpu:0", "mlir_jit:0"}
+    assert not [t for t in threading.enumerate() if t.name == "lemurc mlir_jit:0"], "all ended"
 
 
 def test_steps_are_timed_and_predicted(sample: Path, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 import lemurc
 from lemurc.errors import DeviceError, InputError, UsageError
+from lemurc.manifest import Plan
+from lemurc.runtime.stream import automatic_depth
 from lemurc.system_file import DeviceDescription, LinkDescription, SystemDescription
 
 N = 1 << 14
@@ -175,6 +177,11 @@ def test_automatic_depth_follows_the_plan(pipeline, adder):
         assert session.stream_depth(depth=6) == 6
     with lemurc.load(adder) as session:
         assert session.stream_depth() == 2
+
+
+def test_a_plan_without_devices_still_takes_a_call():
+    """All of it on the host; a depth of 0 would end the stream before its first result."""
+    assert automatic_depth(Plan((), {"main": ()}, {}), "main") == 1
 
 
 def test_results_may_stay_on_devices(session):
