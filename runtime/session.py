@@ -21,6 +21,7 @@ import numpy as np
 
 from lemurc.errors import UsageError
 from lemurc.manifest import RANDOM_STATE, Plan
+from lemurc.runtime import loans
 from lemurc.runtime.arguments import Arguments
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.async_calls import CLOSING_SECONDS, AsyncCalls
@@ -381,6 +382,7 @@ class Session:
         self._deployment.close()
         self._state = None
         self.artifact.close()
+        loans.settle()
         if not (ended and idle):
             warn(f"the session was closed while a call on {', '.join(self.devices)} did not end")
 
