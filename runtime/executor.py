@@ -47,7 +47,6 @@ class StageExecutor:
         with translated(f"load stage {name} ({module.target} {module.arch})", device.name):
             instance = vm_instance()
             modules = [rt.create_hal_module(instance, device.hal)]
-            loans.settle()
             if module.parameters:
                 # Slices of the mapped file: the CPU computes from them in place.
                 index = rt.ParameterIndex()

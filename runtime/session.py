@@ -128,6 +128,7 @@ class Session:
         self._process = os.getpid()
         wanted = [devices] if isinstance(devices, str) else devices
         limit = _checked_timeout(timeout)
+        loans.settle()  # of sessions that were dropped, not closed
         self._deployment = Deployment(artifact, wanted, strict, simulate, limit)
 
     # Calling
