@@ -15,21 +15,35 @@ def exact_gelu(x: np.ndarray) -> np.ndarray:
     return x * 0.5 * (1 + erf(x / math.sqrt(2)))
 
 
+def exact_silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+ELEMENTWISE = {
+    # reference, spread of the inputs, input from which on the error is relative
+    "gelu": (exact_gelu, 3, 1.0),
+    "silu": (exact_silu, 9, 1e-3),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("share", [16, 48, 100000])
-def test_gelu(kernels, size, share):
-    x = kernels.unaligned(np.random.default_rng(size).normal(0, 3, size).astype(np.float32))
+def test_an_elementwise_function(kernels, name, size, share):
+    exact, spread, least = ELEMENTWISE[name]
+    x = kernels.unaligned(np.random.default_rng(size).normal(0, spread, size).astype(np.float32))
     y = kernels.guarded((size,))
     for wg in range(-(-size // share)):
-        kernels.call("gelu", x, y.array, size, share, wg)
-    reference = exact_gelu(x.astype(np.float64))
-    assert np.max(np.abs(y.check() - reference) / np.maximum(1, np.abs(x))) < 4e-7
+        kernels.call(name, x, y.array, size, share, wg)
+    reference = exact(x.astype(np.float64))
+    assert np.max(np.abs(y.check() - reference) / np.maximum(least, np.abs(x))) < 4e-7
 
 
-def test_gelu_of_what_is_not_finite_or_far_away(kernels):
-    x = np.array([np.inf, -np.inf, np.nan, -1e30, 1e30, -0.0, 5e-39, -20], np.float32)
+@pytest.mark.parametrize(("name", "far"), [("gelu", -20), ("silu", -200)])
+def test_elementwise_functions_of_what_is_not_finite_or_far_away(kernels, name, far):
+    x = np.array([np.inf, -np.inf, np.nan, -1e30, 1e30, -0.0, 5e-39, far], np.float32)
     y = np.empty_like(x)
-    kernels.call("gelu", x, y, 8, 16, 0)
+    kernels.call(name, x, y, 8, 16, 0)
     expected = [np.inf, np.nan, np.nan, 0, 1e30, 0, 2.5e-39, 0]
     np.testing.assert_allclose(y, np.array(expected, np.float32), rtol=1e-6)
 
@@ -68,25 +82,6 @@ def test_layer_norm_of_what_is_not_finite_spoils_its_row_alone(kernels, bad, pos
     kernels.call("layer_norm", x, x, x, y, 1e-5, 3, 17, 0, 0, 3, 0)
     assert np.isnan(y[1]).all()
     assert np.isfinite(y[[0, 2]]).all()
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("share", [16, 48, 100000])
-def test_silu(kernels, size, share):
-    x = kernels.unaligned(np.random.default_rng(size).normal(0, 9, size).astype(np.float32))
-    y = kernels.guarded((size,))
-    for wg in range(-(-size // share)):
-        kernels.call("silu", x, y.array, size, share, wg)
-    reference = x.astype(np.float64) / (1 + np.exp(-x.astype(np.float64)))
-    assert np.max(np.abs(y.check() - reference) / np.maximum(1e-3, np.abs(x))) < 4e-7
-
-
-def test_silu_of_what_is_not_finite_or_far_away(kernels):
-    x = np.array([np.inf, -np.inf, np.nan, -1e30, 1e30, -0.0, 5e-39, -200], np.float32)
-    y = np.empty_like(x)
-    kernels.call("silu", x, y, 8, 16, 0)
-    expected = [np.inf, np.nan, np.nan, 0, 1e30, 0, 2.5e-39, 0]
-    np.testing.assert_allclose(y, np.array(expected, np.float32), rtol=1e-6)
 
 
 def exact_softmax(x):
