@@ -28,7 +28,7 @@ from lemurc.dialects.context import new_context
 from lemurc.errors import UnsupportedModelError
 from lemurc.frontend.constants import fold_constants, match_numbers
 from lemurc.frontend.guards import Guards, add_guards
-from lemurc.frontend.loops import carry_captures
+from lemurc.frontend.loops import prepare_loops
 from lemurc.frontend.node_locations import LocatedContextCache
 from lemurc.frontend.numbers import return_numbers_as_tensors, spell_floats
 from lemurc.frontend.random_numbers import add_random_state, draws, draws_numbers
@@ -67,7 +67,7 @@ def import_programs(
         refuse_higher_order_operators(program)
     for entry_point, program in programs.items():
         _drop_type_assertions(program)
-        carry_captures(program)
+        prepare_loops(program)
         return_numbers_as_tensors(program)
         spell_floats(program)
         give_sizes_to_selections(program)

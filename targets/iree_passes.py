@@ -12,6 +12,7 @@ from lemurc.targets import lower_to_iree
 from lemurc.targets.decompose_attention import decompose_attention
 from lemurc.targets.exact_scalars import exact_scalars
 from lemurc.targets.guard_attention import guard_attention
+from lemurc.targets.loops_to_do_while import loops_to_do_while
 from lemurc.targets.part_reductions import part_reductions
 from lemurc.targets.select_kernels import SelectKernels
 from lemurc.targets.step_products import step_products
@@ -45,6 +46,10 @@ def _exact_scalars() -> Step:
     return lambda module: exact_scalars(lower_to_iree.walk(module))
 
 
+def _loops_to_do_while() -> Step:
+    return lambda module: loops_to_do_while(lower_to_iree.walk(module))
+
+
 def _step_products() -> Step:
     return lambda module: step_products(lower_to_iree.walk(module))
 
@@ -64,6 +69,7 @@ IREE_PASSES: dict[str, Callable[..., Step]] = {
     "lower-to-iree": _lower,
     "part-reductions": _part_reductions,
     "select-kernels": _select,
+    "loops-to-do-while": _loops_to_do_while,
     "step-products": _step_products,
     "step-reductions": _step_reductions,
     "unpack-weights": _unpack,

@@ -23,6 +23,7 @@ from lemurc.errors import InternalError
 from lemurc.targets.base import StageTraits
 from lemurc.targets.keep_slices import keep_slices
 from lemurc.targets.keep_sorted import keep_sorted
+from lemurc.targets.loops_to_do_while import loops_to_do_while
 from lemurc.targets.memory_effects import BARRIER, memory_effects
 from lemurc.targets.own_destinations import own_destinations
 
@@ -101,6 +102,7 @@ def lower(module: Any) -> tuple[str, ...]:
     module.attributes["sym_name"] = ir.StringAttr.get("stage")
     _hide_all_but(module, run)
     PassManager.parse(_CLEANUP).run(module)
+    loops_to_do_while(walk(module))
     own_destinations(walk(module))
     keep_sorted(walk(module))
     keep_slices(walk(module))

@@ -108,7 +108,7 @@ def _roots(value: Any) -> set[Any]:
         elif owner.owner.name == "func.func":
             sources = []
         else:
-            sources = list(owner.owner.operands)
+            sources = [*owner.owner.operands, *_ends(owner.owner)]  # and of later turns
         waiting += sources
         if not sources:
             roots.add(value)
@@ -128,9 +128,14 @@ def _sources(op: Any) -> list[Any]:
     if op.name.startswith(("linalg.", "tm_tensor.")):
         return _initial_values(op)
     if op.name.startswith("scf."):
-        ends = [list(block.operations)[-1] for region in op.regions for block in region.blocks]
-        return [*op.operands, *(value for end in ends for value in end.operands)]
+        return [*op.operands, *_ends(op)]
     return []
+
+
+def _ends(op: Any) -> list[Any]:
+    """What the blocks of `op` end with."""
+    ends = [list(block.operations)[-1] for region in op.regions for block in region.blocks]
+    return [value for end in ends for value in end.operands]
 
 
 def _forwards(op: Any) -> bool:

@@ -3,6 +3,7 @@
 torch-mlir refuses pieces that are not all equal, and rolls wrong by more than the size.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +42,21 @@ def roll(values: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) 
     return values
 
 
+def block_diag(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """PyTorch's own pads with matrices without columns, which torch-mlir does not make."""
+    blocks = [part.reshape(1, -1) if part.dim() < 2 else part for part in parts]
+    dtype = functools.reduce(torch.promote_types, (block.dtype for block in blocks))
+    width = sum(block.shape[1] for block in blocks)
+    rows, start = [], 0
+    for block in blocks:
+        end = start + block.shape[1]
+        rows.append(torch.nn.functional.pad(block.to(dtype), (start, width - end)))
+        start = end
+    return torch.cat(rows)
+
+
 TABLE: Table = {
+    torch.ops.aten.block_diag.default: block_diag,
     torch.ops.aten.roll.default: roll,
     torch.ops.aten.split.Tensor: split,
     torch.ops.aten.split_with_sizes.default: split_with_sizes,

@@ -76,3 +76,24 @@ def test_a_loop_that_captures(tmp_path: Path) -> None:
             with torch.no_grad():
                 want = model(x, torch.tensor(count))
             torch.testing.assert_close(session(x, torch.tensor(count)), want)
+
+
+class CountsFromAConstant(torch.nn.Module):
+    """A loop that is known to begin: torch-mlir made one that never ends of it."""
+
+    def forward(self, x: Any) -> Any:
+        def body(i: Any, y: Any) -> Any:
+            return i + 1, torch.where(torch.arange(4) == i, y * 2 + 1, y)
+
+        start = torch.zeros((), dtype=torch.int64)
+        return torch.ops.higher_order.while_loop(lambda i, y: i < 3, body, (start, x.clone()), ())
+
+
+def test_a_loop_with_a_constant_start_ends(tmp_path: Path) -> None:
+    x = torch.randn(4)
+    result = lemurc.compile(CountsFromAConstant(), (x,), targets="cpu", output=tmp_path / "a.lemur")
+    assert [verdict.status for verdict in result.verdicts] == ["verified"]
+    with lemurc.load(result.path) as session:
+        count, y = session(x.numpy())
+    assert count == 3
+    assert torch.equal(torch.from_numpy(y), torch.where(torch.arange(4) < 3, x * 2 + 1, x))
