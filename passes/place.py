@@ -26,6 +26,7 @@ from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate
 from lemurc.passes.placement_problem import build
 from lemurc.passes.solve_placement import is_too_much, solve
 from lemurc.passes.unfuse import unfuse_conflicts
+from lemurc.units import size
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,13 @@ class Place(Pass):
 
 
 def _does_not_fit(problem: Problem, system: systems.System, entry: ir.Operation) -> UsageError:
-    limits = ", ".join(f"{d.name}: {d.memory}" for d in system.devices)
+    limits = ", ".join(
+        f"{d.name}: {'no limit' if d.memory is None else size(d.memory)}" for d in system.devices
+    )
     weights = sum(weight.size for weight in problem.weights)
     return UsageError(
-        f"no placement fits the devices' memory: {weights} bytes of packed weights "
-        f"and up to {max(problem.live, default=0)} live bytes, against {limits}"
+        f"no placement fits the devices' memory: {size(weights)} of packed weights "
+        f"and up to {size(max(problem.live, default=0))} live at once, against {limits}"
         + (f"; {entry.attributes[NO_CHUNKS].value}" if NO_CHUNKS in entry.attributes else ""),
         code="does-not-fit",
         hint="add a device, a smaller batch, or a lower precision",

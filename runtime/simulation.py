@@ -30,18 +30,33 @@ from lemurc.system_file import (
     DeviceDescription,
     SimulatedDevice,
     SystemDescription,
+    check_system,
     transfer_seconds,
 )
+from lemurc.units import size
+
+_MOST_STRETCH = 1e4
+"""A machine of so many cores takes minutes for a call of a second."""
 
 
 class Simulation:
     """The devices and links of `system`, for one session."""
 
     def __init__(self, system: SystemDescription) -> None:
+        check_system(system, "simulate")
         self.system = system
         speeds = {device.name: _speed(device) for device in system.devices}
         shared = sum(speeds.values()) / available_cores()
         self.stretch = max(1.0, shared, *speeds.values())
+        if self.stretch > _MOST_STRETCH:
+            fastest = max(speeds, key=lambda name: speeds[name])
+            raise DeviceError(
+                f"cannot simulate {fastest}, which is {speeds[fastest]:.3g} times as fast as a "
+                f"thread of this processor: all times would be stretched {self.stretch:.3g}x",
+                code="cannot-simulate",
+                where=fastest,
+                hint="look at the `threads` and `slowdown` of the description",
+            )
         self._slower = {name: self.stretch / speed for name, speed in speeds.items()}
         self._described = {device.name: device for device in system.devices}
         cpus = [device.name for device in system.devices if device.target == "cpu"]
@@ -255,8 +270,8 @@ class Machine:
     def _refuse_more_than_limit(self, live: int, doing: str) -> None:
         if self._limit is not None and self._weights + live > self._limit:
             raise out_of_memory(
-                f"cannot {doing} on {self.device.name}, simulated: {self._weights} bytes of "
-                f"weights and {live} live bytes are more than its {self._limit}",
+                f"cannot {doing} on {self.device.name}, simulated: {size(self._weights)} of "
+                f"weights and {size(live)} live at once are more than its {size(self._limit)}",
                 self.device.name,
             )
 

@@ -408,11 +408,11 @@ def test_a_slow_device_past_the_timeout_is_used_on(artifact: Any) -> None:
 def test_a_simulated_device_fills_up_in_a_step(plans: tuple[str, ...], artifact: Any) -> None:
     system = slow(2.0, memory=8)
     with lemurc.load(artifact(*plans), simulate=system) as session:
-        with pytest.warns(LemurcWarning, match="live bytes are more than its 8"):
+        with pytest.warns(LemurcWarning, match="live at once are more than its 8 B"):
             np.testing.assert_array_equal(session(X), Y)
         assert session.devices == ("cpu:0",)
     with lemurc.load(artifact(*plans), simulate=system, strict=True) as session:
-        with pytest.raises(DeviceError, match="live bytes are more than its 8"):
+        with pytest.raises(DeviceError, match="live at once are more than its 8 B"):
             session(X)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lemurc
-from lemurc.errors import DeviceError
+from lemurc.errors import DeviceError, LemurcError
 from lemurc.runtime.machine import available_cores
 from lemurc.system_file import (
     DeviceDescription,
@@ -156,7 +156,7 @@ def test_peak_memory_is_counted_and_limited(chain):
     short = system(1.0, memory=row.peak_bytes - 1)
     with lemurc.load(one, simulate=short, strict=True) as session:
         for _ in range(2):  # the second time it is known before
-            with pytest.raises(DeviceError, match="live bytes are more than") as caught:
+            with pytest.raises(DeviceError, match="live at once are more than") as caught:
                 session(X)
             assert (caught.value.code, caught.value.where) == ("out-of-memory", "cpu:0")
 
@@ -235,3 +235,18 @@ def test_links_by_size_and_the_way_back():
     assert transfer_seconds(described, "a", "b", 500) == pytest.approx(1e-3 + 5e-4)
     assert transfer_seconds(described, "b", "a", 200_000) == pytest.approx(1e-3 + 2e-3)
     assert transfer_seconds(described, "a", "c", 4000) == pytest.approx(5e-5 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("device", "code"),
+    [
+        (DeviceDescription("cpu:0", "cpu", slowdown=0.0), "bad-system"),
+        (DeviceDescription("cpu:0", "cpu", slowdown=float("nan")), "bad-system"),
+        (DeviceDescription("cpu:0", "cpu", slowdown=1e-5), "cannot-simulate"),
+        (DeviceDescription("cpu:0", "cpu", threads=50_000), "cannot-simulate"),
+    ],
+)
+def test_what_is_no_device_of_this_world(chain, device, code):
+    with pytest.raises(LemurcError) as caught:
+        lemurc.load(chain(1), simulate=SystemDescription((device,)))
+    assert caught.value.code == code and caught.value.hint

@@ -9,6 +9,7 @@ import pytest
 
 import lemurc
 from lemurc.errors import UsageError
+from lemurc.system_file import DeviceDescription, SystemDescription, write_system
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 MODEL = """
@@ -217,4 +218,13 @@ def test_pins_do_not_overfill_a_device() -> None:
             system=examples / "small_gpu.json",
             pins=("*=gpu",),
         )
+    assert caught.value.code == "does-not-fit"
+    assert "gpu: 122.1 MiB" in caught.value.message
+
+
+def test_devices_without_memory_to_speak_of(model: str, tmp_path: Path) -> None:
+    devices = tuple(DeviceDescription(f"cpu:{k}", "cpu", memory=1) for k in range(2))
+    write_system(path := tmp_path / "system.json", SystemDescription(devices))
+    with pytest.raises(UsageError, match="no placement fits .* cpu:0: 1 B, cpu:1: 1 B") as caught:
+        lemurc.plan(model, system=path)
     assert caught.value.code == "does-not-fit"
