@@ -13,16 +13,17 @@ for planning.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lemurc.errors import DeviceError
 from lemurc.manifest import HOST, Manifest, Plan, Stage
-from lemurc.runtime.devices import HOST_TARGETS, OpenDevice, own_device
+from lemurc.runtime.devices import HOST_TARGETS, OpenDevice
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.iree_errors import out_of_memory
 from lemurc.runtime.machine import available_cores
+from lemurc.runtime.own_devices import OwnDevice
 from lemurc.runtime.placement import Choice, modules_for
 from lemurc.runtime.reassignment import reassigned
 from lemurc.runtime.work_queue import Worker
@@ -110,7 +111,7 @@ class Simulation:
             described = self._described[name]
             target = described.target if described.target in HOST_TARGETS else "cpu"
             slower, memory = self._slower[name], described.memory
-            self._opened[name] = Machine(name, target, slower, memory, self.sleep)
+            self._opened[name] = Machine(name, target, slower, memory, self._ended)
         return self._opened[name]
 
     def loaded(self, executors: Iterable[object]) -> None:
@@ -133,7 +134,7 @@ class Simulation:
             self._ended.set()
 
     def sleep(self, seconds: float) -> None:
-        self._ended.wait(max(0.0, seconds))
+        self._ended.wait(seconds)
 
     def link(self, src: str, dst: str) -> Worker:
         """The thread that transfers from one device to another."""
@@ -220,12 +221,13 @@ class Machine:
         target: str,
         slower: float,
         memory: int | None,
-        sleep: Callable[[float], None],
+        ended: threading.Event,
     ) -> None:
-        self.device = OpenDevice(name, target, "simulated", own_device(name), is_host=True)
+        self._own = OwnDevice(name)
+        self.device = OpenDevice(name, target, "simulated", self._own.hal, is_host=True)
         self.worker = Worker(name)
         self._slower = slower
-        self._sleep = sleep
+        self._ended = ended
         self._limit = memory
         self._weights = 0
         self._needs: dict[tuple[Any, ...], int] = {}
@@ -241,31 +243,19 @@ class Machine:
         The memory is counted when it is there, and what was once too much is refused before.
         """
         begin, computed = time.perf_counter(), time.thread_time()
-        live, peak = self._live(), self._peak()
+        live, peak = self._own.live(), self._own.peak()
         self._refuse_more_than_limit(live + self._needs.get(what, 0), f"run {what[0]}")
         work()
-        after = self._peak()
+        after = self._own.peak()
         if after > peak:
             self._needs[what] = after - live
             self._refuse_more_than_limit(after, f"run {what[0]}")
         end = begin + self._slower * (time.thread_time() - computed)
-        self._sleep(end - time.perf_counter())
+        self._ended.wait(end - time.perf_counter())
 
     def report(self) -> SimulatedDevice:
-        return SimulatedDevice(
-            self.device.name, self._slower, self._limit, self._weights, self._weights + self._peak()
-        )
-
-    def _live(self) -> int:
-        counted = self._statistics()
-        return counted["device_bytes_allocated"] - counted["device_bytes_freed"]
-
-    def _peak(self) -> int:
-        return self._statistics()["device_bytes_peak"]
-
-    def _statistics(self) -> Mapping[str, int]:
-        statistics: dict[str, int] = self.device.hal.allocator.statistics
-        return statistics
+        peak = self._weights + self._own.peak()
+        return SimulatedDevice(self.device.name, self._slower, self._limit, self._weights, peak)
 
     def _refuse_more_than_limit(self, live: int, doing: str) -> None:
         if self._limit is not None and self._weights + live > self._limit:

@@ -1,7 +1,10 @@
 """Devices that are not here: their answers, speed, links, memory, and that they are told."""
 
+import gc
+import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,3 +253,27 @@ def test_what_is_no_device_of_this_world(chain, device, code):
     with pytest.raises(LemurcError) as caught:
         lemurc.load(chain(1), simulate=SystemDescription((device,)))
     assert caught.value.code == code and caught.value.hint
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_devices_serve_again_and_count_anew(chain):
+    """IREE's devices stay open: each new one would cost three files."""
+
+    def files():
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    kept, peaks, opened = [], [], 0
+    for number in range(12):
+        if number == 4:
+            opened = files()
+        with lemurc.load(chain(4), simulate=system(1, 2, 3, 4)) as session:
+            answer = session(X)
+            peaks.append([device.peak_bytes for device in session.simulated])
+            if number in (1, 2):
+                kept.append(answer)  # its device cannot be counted anew
+        del session
+        gc.collect()
+    assert files() <= opened
+    assert all(peak == peaks[0] for peak in peaks), peaks
+    for answer in kept:
+        np.testing.assert_allclose(answer, reference(X), rtol=1e-4)
