@@ -29,6 +29,7 @@ class OwnDevice:
     """`hal` is IREE's device, until nothing refers to this any more."""
 
     def __init__(self, name: str) -> None:
+        self._ballast: Any
         self.hal, self._ballast = _begun_again() or (own_device(name), None)
         counted = self._statistics()
         self._before = counted["device_bytes_allocated"] - counted["device_bytes_freed"]
