@@ -21,7 +21,7 @@ from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.base import Pass
 from lemurc.passes.chunk import NO_CHUNKS
-from lemurc.passes.legality import Legality, check_pins, paths_of
+from lemurc.passes.legality import Legality, check_selectors
 from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate
 from lemurc.passes.placement_problem import build
 from lemurc.passes.solve_placement import is_too_much, solve
@@ -54,8 +54,7 @@ class Place(Pass):
         unfuse_conflicts(module, functions, legality, self.explain)
         placed = [graphs.Graph(entry) for entry in graphs.entries(module)]
         nodes = [op for graph in placed for op in graph.nodes]
-        paths = [path for op in nodes for path in paths_of(op, functions)]
-        check_pins(system, paths)
+        check_selectors(system, nodes, functions)
         for graph in placed:
             allowed = [legality.devices(graph.nodes[index]) for index in graph.placeable]
             problem = build(graph, system, functions, allowed, self.objective)

@@ -73,7 +73,7 @@ def partitioned(
             # A pin names a device that this smaller set lacks.
             if number == 0:
                 raise
-            if error.code == "does-not-fit":
+            if error.code in ("does-not-fit", "forbidden-everywhere"):
                 names = ", ".join(device["name"] for device in system["devices"])
                 notes.append(f"no plan for {names} alone: {error.message}")
             logger.debug("no plan for %s: %s", system["devices"], error.message)
