@@ -25,7 +25,7 @@ from lemurc.passes.attributes import attribute, plain
 from lemurc.passes.base import Pass
 from lemurc.passes.form_stages import device_of
 from lemurc.passes.graph import Graph
-from lemurc.passes.legality import Legality, matches, near, paths_of, why_illegal
+from lemurc.passes.legality import Legality, matches, near, paths_of
 from lemurc.passes.placement import Assignment, Problem, evaluate
 from lemurc.passes.placement_problem import build
 from lemurc.passes.split_weights import why_split
@@ -149,7 +149,7 @@ class _Explained:
                 dict(zip(("role", "kind", "path", "why"), reason, strict=True))
                 for reason in (plain(op.attributes[APART]) if APART in op.attributes else [])
             ],
-            "pins": [f"{glob}={name}" for glob, name in self._legality.pins(op)],
+            "pins": [f"{selector}={name}" for selector, name in self._legality.pins(op)],
         }
 
     def _why(self, place: int) -> str:
@@ -170,7 +170,7 @@ class _Explained:
     def _moved(self, places: Sequence[int], device: int) -> Described:
         found: Described = {"device": self._names[device], "why_not": ""}
         there = self._system.devices[device]
-        reasons = (why_illegal(self._ops[place], there, self._functions) for place in places)
+        reasons = (self._legality.why_not(self._ops[place], there) for place in places)
         wrong = Counter(reason for reason in reasons if reason)
         if wrong:
             counted = ", ".join(

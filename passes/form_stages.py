@@ -21,7 +21,7 @@ from lemurc.passes.annotate_cost import names_attribute
 from lemurc.passes.base import Pass
 from lemurc.passes.graph import Graph
 from lemurc.passes.host_calls import is_host_call
-from lemurc.passes.legality import Functions, Legality, why_illegal
+from lemurc.passes.legality import Functions, Legality
 from lemurc.passes.sizes import Sizes
 from lemurc.passes.stage_groups import group, split
 
@@ -58,7 +58,7 @@ class FormStages(Pass):
             home = device_of(op)
             readers = _direct_readers(op, entry)
             for name in sorted({device_of(reader) for reader in readers} - {home, ""}):
-                if not why_illegal(op, system.device(name), functions):
+                if not legality.why_not(op, system.device(name)):
                     _clone_onto(op, name, [r for r in readers if device_of(r) == name])
             if readers and not any(True for result in op.results for _ in result.uses):
                 op.erase()

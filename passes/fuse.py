@@ -30,7 +30,7 @@ from lemurc.passes.clone_nodes import (
 )
 from lemurc.passes.fuse_groups import Home, form_groups
 from lemurc.passes.graph import Graph
-from lemurc.passes.legality import Functions, Legality, path_of, why_illegal
+from lemurc.passes.legality import Functions, Legality, path_of
 from lemurc.passes.stage_groups import stage_edges, topological
 from lemurc.passes.unused import is_used
 
@@ -56,7 +56,7 @@ class Fuse(Pass):
 
         def home(op: ir.Operation) -> Home:
             placed = op.attributes["lemur.device"].value if "lemur.device" in op.attributes else ""
-            legal = tuple(d.name for d in system.devices if not why_illegal(op, d, functions))
+            legal = tuple(d.name for d in system.devices if not legality.why_not(op, d))
             return Home(legality.pin(op), str(placed), legal)
 
         for entry in graphs.entries(module):

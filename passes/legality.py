@@ -4,6 +4,7 @@ Operators that only PyTorch runs go to the host, which runs nothing else: no pin
 """
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -54,19 +55,23 @@ def path_of(op: ir.Operation, functions: Functions) -> str:
     return module_path(op.location)
 
 
-def paths_of(op: ir.Operation, functions: Functions) -> list[str]:
-    """Of a fused group: the modules of its members."""
+def members_of(op: ir.Operation, functions: Functions) -> list[ir.Operation]:
+    """Of a fused group: what was fused."""
     body = functions.get(callee(op))
     if body is None or body.attributes["lemur.composite"].value != "fused":
-        return [path_of(op, functions)]
-    members = [inner.operation for inner in body.regions[0].blocks[0].operations]
-    found = [
-        path
-        for member in members
-        if member.name != "func.return" and not is_free(member)
-        for path in paths_of(member, functions)
+        return [op]
+    inside = [inner.operation for inner in body.regions[0].blocks[0].operations]
+    return [
+        member
+        for found in inside
+        if found.name != "func.return" and not is_free(found)
+        for member in members_of(found, functions)
     ]
-    return list(dict.fromkeys(found))
+
+
+def paths_of(op: ir.Operation, functions: Functions) -> list[str]:
+    """Of a fused group: the modules of its members."""
+    return list(dict.fromkeys(path_of(member, functions) for member in members_of(op, functions)))
 
 
 def why_illegal(op: ir.Operation, device: Device, functions: Functions) -> str:
@@ -97,40 +102,75 @@ class Legality:
             for use in result.uses:
                 if use.owner.operation.name == "lemur.pin":
                     return str(use.owner.operation.attributes["device"].value)
-        pins = {self._pin_of(path) for path in paths_of(op, self._functions)} - {""}
-        return min(pins, default="")
+        return min({self._pin_of(member) for member in self._members(op)} - {""}, default="")
+
+    def why_not(self, op: ir.Operation, device: Device) -> str:
+        """What keeps `op` from the device: what that cannot do, or the user's word."""
+        if why := why_illegal(op, device, self._functions):
+            return why
+        for member in () if is_host_call(op) else self._members(op):
+            for rule in self._forbidding(member, device):
+                return f"forbidden by {rule}"
+        return ""
+
+    def rules(self, op: ir.Operation) -> tuple[str, tuple[str, ...]]:
+        """The pin of `op`, and the devices that the user forbids it."""
+        return self.pin(op), self._forbidden(op)
 
     def conflict(self, op: ir.Operation) -> str:
         """Why the members of the group `op` cannot all go to one device; "" if they can."""
-        body = self._functions.get(callee(op))
-        if body is None or body.attributes["lemur.composite"].value != "fused":
+        members = self._members(op)
+        if members == [op]:
             return ""
-        pins = {self._pin_of(path) for path in paths_of(op, self._functions)}
+        pins = {self._pin_of(member) for member in members}
         if len(pins) > 1:
             named = ", ".join(sorted(pin or "nothing" for pin in pins))
             return f"members are pinned to {named}"
-        may = [d.name for d in self._system.devices if not why_illegal(op, d, self._functions)]
+        if len(forbidden := {self._forbidden(member) for member in members}) > 1:
+            named = ", ".join(sorted(" and ".join(names) or "nothing" for names in forbidden))
+            return f"members are forbidden {named}"
+        may = [d.name for d in self._system.devices if not self.why_not(op, d)]
         if pins & set(may) if pins != {""} else may:
             return ""
         return f"no device{' it is pinned to' if pins != {''} else ''} can run all members"
 
     def pins(self, op: ir.Operation) -> list[tuple[str, str]]:
-        """The user's pins, (glob, device), that cover a module of `op`; the last one holds."""
-        paths = paths_of(op, self._functions)
+        """The user's pins, (selector, device), that cover what is in `op`; the last one holds."""
         return [
-            (glob, device)
-            for glob, device in self._system.pins
-            if any(matches(glob, path) for path in paths)
+            (selector, device)
+            for selector, device in self._system.pins
+            if any(covers(selector, member, self._functions) for member in self._members(op))
         ]
 
-    def _pin_of(self, path: str) -> str:
-        matching = [device for glob, device in self._system.pins if matches(glob, path)]
+    def _members(self, op: ir.Operation) -> list[ir.Operation]:
+        return members_of(op, self._functions)
+
+    def _pin_of(self, member: ir.Operation) -> str:
+        matching = [
+            device
+            for selector, device in self._system.pins
+            if covers(selector, member, self._functions)
+        ]
         return matching[-1] if matching else ""
+
+    def _forbidding(self, member: ir.Operation, device: Device) -> list[str]:
+        return [
+            f"{selector}={name}"
+            for selector, name in self._system.forbids
+            if name in (device.name, device.target) and covers(selector, member, self._functions)
+        ]
+
+    def _forbidden(self, op: ir.Operation) -> tuple[str, ...]:
+        return tuple(
+            device.name
+            for device in self._system.devices
+            if any(self._forbidding(member, device) for member in self._members(op))
+        )
 
     def devices(self, op: ir.Operation) -> list[str]:
         """Never empty: raises when a pin cannot be met, or when no device can run `op`."""
         reasons = {
-            device.name: why_illegal(op, device, self._functions)
+            device.name: self.why_not(op, device)
             for device in self._system.devices
             if device.target != HOST or is_host_call(op)
         }
@@ -153,9 +193,18 @@ class Legality:
                 hint=f"it can run on: {', '.join(legal) or 'none'}",
             )
         if not legal:
+            message = f"no device can run '{_title(op, self._functions)}': " + ", ".join(
+                f"{name}: {reason}" for name, reason in reasons.items()
+            )
+            if self._forbidden(op):
+                raise UsageError(
+                    message,
+                    code="forbidden-everywhere",
+                    where=where,
+                    hint="forbid less, or add a device that can run it",
+                )
             raise UnsupportedModelError(
-                f"no device can run '{_title(op, self._functions)}': "
-                + ", ".join(f"{name}: {reason}" for name, reason in reasons.items()),
+                message,
                 code="no-legal-device",
                 where=where,
                 hint="add a device that can, such as --targets cpu",
@@ -168,15 +217,39 @@ def matches(glob: str, path: str) -> bool:
     return bool(path) and (fnmatchcase(path, glob) or fnmatchcase(path, f"{glob}.*"))
 
 
-def check_pins(system: System, paths: Sequence[str]) -> None:
-    """A pin that names no module of the program is a mistake worth an error."""
-    for glob, _ in system.pins:
-        if not any(matches(glob, path) for path in paths):
+def covers(selector: str, op: ir.Operation, functions: Functions) -> bool:
+    """Whether `op` is of what a pin is for: a glob of modules, `re:` and a regular expression
+    of their paths, or `kind:` and a glob of kinds of operations."""
+    how, _, rest = selector.partition(":")
+    if how == "kind":
+        return any(fnmatchcase(kind, rest) for kind in _named(op, functions))
+    path = path_of(op, functions)
+    if how == "re":
+        return bool(path) and re.fullmatch(rest, path) is not None
+    return matches(selector, path)
+
+
+def check_selectors(system: System, ops: Sequence[ir.Operation], functions: Functions) -> None:
+    """A pin that nothing of the program is covered by is a mistake worth an error."""
+    members = [member for op in ops for member in members_of(op, functions)]
+    for word, pairs in (("pin", system.pins), ("forbid", system.forbids)):
+        for selector, _ in pairs:
+            if any(covers(selector, member, functions) for member in members):
+                continue
+            known = {path_of(member, functions) for member in members}
+            if selector.startswith("kind:"):
+                known = {kind for member in members for kind in _named(member, functions)}
             raise UsageError(
-                f"pin '{glob}' matches no module of the model",
+                f"{word} '{selector}' matches nothing of the model",
                 code="pin-unmatched",
-                hint=near(glob, sorted({path for path in paths if path})),
+                where=f"--{word}",
+                hint=near(selector.removeprefix("kind:"), sorted(known - {""})),
             )
+
+
+def _named(op: ir.Operation, functions: Functions) -> frozenset[str]:
+    """The kinds a user may call `op`: those of composites, else its operation's, "exp"."""
+    return kinds(op, functions) or frozenset({op.name.rpartition(".")[2]})
 
 
 def _title(op: ir.Operation, functions: Functions) -> str:

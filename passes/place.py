@@ -21,11 +21,12 @@ from lemurc.passes import graph as graphs
 from lemurc.passes import system as systems
 from lemurc.passes.base import Pass
 from lemurc.passes.chunk import NO_CHUNKS
-from lemurc.passes.legality import Legality, check_pins, paths_of
+from lemurc.passes.legality import Legality, check_selectors
 from lemurc.passes.placement import Assignment, Evaluation, Problem, evaluate
 from lemurc.passes.placement_problem import build
 from lemurc.passes.solve_placement import is_too_much, solve
 from lemurc.passes.unfuse import unfuse_conflicts
+from lemurc.units import size
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,7 @@ class Place(Pass):
         unfuse_conflicts(module, functions, legality, self.explain)
         placed = [graphs.Graph(entry) for entry in graphs.entries(module)]
         nodes = [op for graph in placed for op in graph.nodes]
-        paths = [path for op in nodes for path in paths_of(op, functions)]
-        check_pins(system, paths)
+        check_selectors(system, nodes, functions)
         for graph in placed:
             allowed = [legality.devices(graph.nodes[index]) for index in graph.placeable]
             problem = build(graph, system, functions, allowed, self.objective)
@@ -70,11 +70,13 @@ class Place(Pass):
 
 
 def _does_not_fit(problem: Problem, system: systems.System, entry: ir.Operation) -> UsageError:
-    limits = ", ".join(f"{d.name}: {d.memory}" for d in system.devices)
+    limits = ", ".join(
+        f"{d.name}: {'no limit' if d.memory is None else size(d.memory)}" for d in system.devices
+    )
     weights = sum(weight.size for weight in problem.weights)
     return UsageError(
-        f"no placement fits the devices' memory: {weights} bytes of packed weights "
-        f"and up to {max(problem.live, default=0)} live bytes, against {limits}"
+        f"no placement fits the devices' memory: {size(weights)} of packed weights "
+        f"and up to {size(max(problem.live, default=0))} live at once, against {limits}"
         + (f"; {entry.attributes[NO_CHUNKS].value}" if NO_CHUNKS in entry.attributes else ""),
         code="does-not-fit",
         hint="add a device, a smaller batch, or a lower precision",

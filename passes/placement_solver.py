@@ -7,6 +7,7 @@ getting worse. One worker and deterministic time: the same program gives the sam
 machine.
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from ortools.sat.python import cp_model
 from lemurc.passes.placement import Assignment, Problem, Tensor, evaluate, gap
 
 _NANO = 1e9
+_MOST_TICKS = 2.0**52
+"""Over all of a problem: sums of what takes weeks are counted more coarsely."""
 _KIB = 1024
 _TIES = 0.25
 """The share of the time that goes into speed where that is not the objective."""
@@ -55,7 +58,7 @@ class _Solution:
 
 
 def _verdict(problem: Problem, best: Assignment, found: _Solution) -> str:
-    unit = _KIB if problem.objective == "memory" else 1 / _NANO
+    unit = _KIB if problem.objective == "memory" else 1 / _ticks(problem)
     if found.optimal and _key(problem, best)[0] <= _key(problem, found.assignment)[0]:
         return "optimal"
     return f"best found in time, within {gap(problem, best, found.bound * unit):.1%} of the optimum"
@@ -80,11 +83,22 @@ def _key(problem: Problem, assignment: Assignment) -> tuple[float, float]:
     return evaluate(problem, assignment).objective(problem.objective)
 
 
+def _ticks(problem: Problem) -> float:
+    """How many to the second."""
+    pairs = list(itertools.permutations(problem.devices, 2))
+    largest = max((tensor.size for tensor in problem.tensors), default=0)
+    slowest = max((problem.transfer(largest, *pair) for pair in pairs), default=0.0)
+    worst = sum(max(seconds) for seconds in problem.seconds)
+    worst += len(problem.tensors) * len(problem.devices) * slowest
+    return min(_NANO, _MOST_TICKS / worst) if worst else _NANO
+
+
 class _Model:
-    """The problem in CP-SAT's terms: nanoseconds and KiB."""
+    """The problem in CP-SAT's terms: ticks, which are nanoseconds if they can be, and KiB."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
+        self._ticks = _ticks(problem)
         self._model = cp_model.CpModel()
         self._on = [
             {device: self._model.new_bool_var("") for device in allowed}
@@ -95,7 +109,9 @@ class _Model:
         self._busy: list[list[Any]] = [[] for _ in problem.devices]
         for node, choices in enumerate(self._on):
             for device, chosen in choices.items():
-                self._busy[device].append(round(problem.seconds[node][device] * _NANO) * chosen)
+                self._busy[device].append(
+                    round(problem.seconds[node][device] * self._ticks) * chosen
+                )
         for tensor in problem.tensors:
             self._add_crossings(tensor)
         used = self._add_memory()
@@ -172,7 +188,7 @@ class _Model:
         for source in sources:
             if source != device:
                 seconds = self._problem.transfer(tensor.size, source, device)
-                times.setdefault(round(seconds * _NANO), []).append(source)
+                times.setdefault(round(seconds * self._ticks), []).append(source)
         return times
 
     def _add_memory(self) -> list[Any]:

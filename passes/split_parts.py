@@ -48,7 +48,7 @@ def chain_from(
             (d for d in _dims(reader) if _needs(slicer, reader, d, value) == Along(dim)), None
         )
         grows = along is None or sizes.bytes(reader.results[0]) > sizes.bytes(value)
-        if grows or along is None or legality.pin(reader) != legality.pin(op):
+        if grows or along is None or legality.rules(reader) != legality.rules(op):
             break
         ops.append(reader)
         dims.append(along)

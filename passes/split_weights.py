@@ -34,6 +34,7 @@ from lemurc.passes.solve_placement import fits
 from lemurc.passes.split_parts import Chain, chain_from, erase_unused_free, split
 from lemurc.passes.unfuse import unfuse, unfuse_conflicts
 from lemurc.passes.unused import erase_unused_composites, erase_unused_weights
+from lemurc.units import size as printed
 
 SPLITS = "lemur.splits"
 """On an entry: of each operation that was split the values it was, and what to say of it."""
@@ -212,11 +213,13 @@ class _Entry:
         return [_UNLIMITED if limit is None else float(limit) for limit in limits]
 
     def _shares(self, place: int, count: int) -> tuple[float, ...]:
-        """The memory of the `count` largest devices, in their order; () where it has no limit."""
+        """The memory of the `count` largest devices, in their order; () where it has no limit, or
+        there is none."""
         memories = self._memories(place)
         by_size = sorted(range(len(memories)), key=lambda at: -memories[at])[:count]
         shares = tuple(memories[at] for at in sorted(by_size))
-        return () if len(shares) < count or _UNLIMITED in shares else shares
+        useless = len(shares) < count or _UNLIMITED in shares or not any(shares)
+        return () if useless else shares
 
 
 _UNLIMITED = float("inf")
@@ -307,11 +310,11 @@ def _said(
     """The values that were split, and what to tell the user."""
     op = chain.ops[0]
     weight = next(value for value, name in graph.arguments.items() if name == cut.weight)
-    size = Sizes(graph.function).bytes(weight)
+    held = printed(Sizes(graph.function).bytes(weight))
     name = cut.weight.removeprefix("param:")
     where = path_of(op, functions) or workloads.kind(op, functions)
     text = (
         f"{where} is split in {len(sizes)} parts of {' + '.join(map(str, sizes))} columns, "
-        f"{cut.why} ({name}: {size} bytes)"
+        f"{cut.why} ({name}: {held})"
     )
     return [[graph.reference(each.results[0]) for each in chain.ops], text]

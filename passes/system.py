@@ -6,7 +6,7 @@
                   illegal_types = ["f64"], illegal_kinds = ["attention"]}],
       links = [{src = "cpu", dst = "vulkan", latency = 2.0e-5,
                 bandwidth = {"65536" = 2.0e9, "1048576" = 8.0e9}}],
-      pins = [["encoder.layer.0.*", "vulkan"]]}
+      pins = [["encoder.layer.0.*", "vulkan"]], forbids = [["kind:softmax", "vulkan"]]}
 
 Seconds, bytes and operations; everything but the names has a default. Rates are numbers,
 or dictionaries by element type and, for links, by size. A link that is not given is a slow
@@ -68,6 +68,8 @@ class System:
     devices: tuple[Device, ...]
     links: tuple[Link, ...] = ()
     pins: tuple[tuple[str, str], ...] = ()
+    forbids: tuple[tuple[str, str], ...] = ()
+    """By the name of a device or a target, all of whose devices are meant."""
 
     def device(self, name: str) -> Device:
         return next(device for device in self.devices if device.name == name)
@@ -95,20 +97,21 @@ def read(module: ir.Operation) -> System:
         plain = _plain(module.attributes["lemur.system"])
         devices = tuple(_device(item) for item in plain["devices"])
         links = tuple(_link(item) for item in plain.get("links", []))
-        pins = tuple((glob, name) for glob, name in plain.get("pins", []))
+        pins = tuple((selector, name) for selector, name in plain.get("pins", []))
+        forbids = tuple((selector, name) for selector, name in plain.get("forbids", []))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"malformed 'lemur.system': {error}",
             code="bad-system",
             hint="devices = [{name = ..., target = ...}], links = [{src = ..., dst = ...}], "
-            "pins = [[glob, device]]",
+            "pins = [[selector, device]], forbids = [[selector, device]]",
         ) from error
     names = [device.name for device in devices]
     if not names or len(set(names)) < len(names):
         raise UsageError(
             f"'lemur.system' needs devices with distinct names, not {names}", code="bad-system"
         )
-    return System(devices, links, pins)
+    return System(devices, links, pins, forbids)
 
 
 def _device(item: dict[str, Any]) -> Device:

@@ -28,6 +28,7 @@ import numpy as np
 from lemurc.errors import UsageError
 from lemurc.manifest import Manifest, Weight, to_json
 from lemurc.runtime import integrity
+from lemurc.units import size as printed
 
 ALIGNMENT = 4096
 MIMETYPE_ENTRY = "mimetype"
@@ -219,7 +220,7 @@ def _write_weights(path: Path, offset: int, weights: Mapping[str, np.ndarray]) -
     needed = sum(flat[name].nbytes for name, (owner, _) in within.items() if name == owner)
     if shutil.disk_usage(path.parent).free < needed:
         # IREE writes through a memory map, where a full disk would be a bus error.
-        raise OSError(28, f"No space left on device ({needed} bytes of weights)")
+        raise OSError(28, f"No space left on device ({printed(needed)} of weights)")
     archive = index.create_archive_file(str(path), offset, ParameterIndex())
     offsets = {key: entry.file_storage[1] for key, entry in archive.items()}
     return {

@@ -18,8 +18,9 @@ from lemurc.runtime.call import Call, Issue
 from lemurc.runtime.devices import OpenDevice, open_device
 from lemurc.runtime.iree_errors import FAILURES
 from lemurc.runtime.layout import Executors, compile_program
+from lemurc.runtime.loading import found_within, within
 from lemurc.runtime.micro_batches import Batch, MicroBatched
-from lemurc.runtime.placement import Choice, LemurcWarning, choose
+from lemurc.runtime.placement import Choice, LemurcWarning, choose, targets_of
 from lemurc.runtime.program import Program
 from lemurc.runtime.spare_threads import on_thread
 from lemurc.runtime.stages import is_tiny, load_stages
@@ -80,6 +81,7 @@ class Deployment:
     a program. When a device fails the plan is another one, with a LemurcWarning; `strict` makes
     that the DeviceError it comes from, and so does a device without which nothing can run.
 
+    A device that is not opened, or has not loaded a stage, after `load_timeout` seconds failed.
     A call that takes longer than `timeout` seconds is given up. If the device that it waited for
     is still at it when a later call has waited as long, that device is one that failed.
     """
@@ -101,11 +103,13 @@ class Deployment:
         strict: bool,
         simulate: "SystemDescription | None",
         timeout: float | None = None,
+        load_timeout: float | None = None,
     ) -> None:
         self._artifact = artifact
         self._wanted = wanted
         self._strict = strict
         self._simulate = simulate
+        self._load_timeout = load_timeout
         self.timeout = timeout
         self.failed = {}
         self.programs = {}
@@ -269,9 +273,13 @@ class Deployment:
         manifest = self._artifact.manifest
         while True:
             simulation = _simulated(self._simulate)
-            chooser = choose if simulation is None else simulation.choose
+            without = frozenset(excluded)
             try:
-                choice = chooser(manifest, self._wanted, frozenset(excluded))
+                if simulation is not None:
+                    choice = simulation.choose(manifest, self._wanted, without)
+                else:
+                    found = found_within(self._load_timeout, targets_of(manifest))
+                    choice = choose(manifest, self._wanted, without, found)
             except DeviceError as error:
                 raise (cause or error) from (error if cause else None)
             told = "" if excluded else self._passed_over(choice)
@@ -281,7 +289,7 @@ class Deployment:
                     device.name: self._open(choice, device.name, simulation)
                     for device in plan.devices
                 }
-                executors = load_stages(self._artifact, plan, devices)
+                executors = load_stages(self._artifact, plan, devices, self._load_timeout)
                 if simulation is not None:
                     simulation.loaded(executors.values())
                 programs: Programs = {}
@@ -313,7 +321,11 @@ class Deployment:
         name = choice.bound[device]
         if simulation is not None:
             return simulation.open(name)
-        return open_device(name, synchronous=is_tiny(self._artifact.manifest, choice.plan))
+        alone = is_tiny(self._artifact.manifest, choice.plan)
+        return self._within(partial(open_device, name, synchronous=alone), "open the device", name)
+
+    def _within(self, work: Callable[[], T], doing: str, device: str) -> T:
+        return within(self._load_timeout, work, doing, device)
 
     def _go_on_without(self, programs: Programs, error: DeviceError, state: State | None) -> None:
         """Settle for a plan without the device that failed in a call, or raise `error`."""

@@ -38,6 +38,7 @@ targets/cpu), and beyond them lies other memory of the process, with one page be
 
 _lock = threading.Lock()
 _opened: dict[str, Any] = {}
+_opening: dict[str, threading.Lock] = {}
 _found: dict[str, tuple[list[dict[str, Any]], str]] = {}
 
 
@@ -55,6 +56,7 @@ def _forget_devices() -> None:
     global _no_workers
     _no_workers = bool(_opened)
     _opened.clear()
+    _opening.clear()
     _found.clear()
     _turns.clear()
     plugin_devices.forget()
@@ -141,7 +143,7 @@ def open_device(name: str, *, synchronous: bool = False) -> OpenDevice:
     is_host = target in HOST_TARGETS
     driver = "local-sync" if (synchronous or _no_workers) and is_host else DRIVERS.get(target, "")
     key = f"{driver} {name}"
-    with _lock:
+    with _opening.setdefault(key, threading.Lock()):  # one that hangs keeps no other
         if key not in _opened:
             with translated("open a device", name):
                 _opened[key] = _immortal(_create(target, int(number or 0), driver, name))
@@ -192,7 +194,7 @@ def set_cpu_threads(count: int) -> None:
 
     global _chosen_threads
     with _lock:
-        if any(key.startswith("local-task") for key in _opened):
+        if any(key.startswith("local-task") for key in list(_opened)):
             raise UsageError(
                 "the number of CPU threads is fixed once a CPU device is open",
                 code="cpu-threads",

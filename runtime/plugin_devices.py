@@ -13,7 +13,7 @@ from lemurc.plugins import DEVICES, installed
 from lemurc.runtime.interface import Device
 from lemurc.runtime.iree_errors import out_of_memory, translating
 
-_lock = threading.Lock()
+_locks: dict[str, threading.Lock] = {}
 _drivers: dict[str, Any] = {}
 _opened: dict[str, Device] = {}
 
@@ -30,6 +30,7 @@ def forget() -> None:
     """After a fork: threads and handles of devices stayed with the parent."""
     _drivers.clear()
     _opened.clear()
+    _locks.clear()
 
 
 def kinds(own: Collection[str]) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ def open_device(kind: str, number: int) -> tuple[str, Device]:
             where=name,
             hint="`lemurc devices` lists what is here; a missing package has to be installed",
         )
-    with _lock:
+    with _locks.setdefault(name, threading.Lock()):  # one that hangs keeps no other
         if name not in _opened:
             driver = _drivers[kind]
             with guarded("open the device", name):
@@ -116,7 +117,7 @@ def _translate(error: Exception, doing: str, device: str) -> DeviceError:
 
 
 def _driver(kind: str) -> Any:
-    with _lock:
+    with _locks.setdefault(kind, threading.Lock()):
         if kind not in _drivers:
             plugin = installed(DEVICES).get(kind)
             if plugin is None:

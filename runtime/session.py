@@ -54,6 +54,7 @@ def load(
     imports: Sequence[str] = (),
     simulate: "str | os.PathLike[str] | SystemDescription | None" = None,
     timeout: float | None = None,
+    load_timeout: float | None = None,
 ) -> "Session":
     """Open the artifact at `path` and load it on the devices that are here.
 
@@ -64,7 +65,8 @@ def load(
     `simulate` is a system.json, or what it says: the devices are then those it describes,
     simulated by this processor (docs/simulation.md).
     A call that takes longer than `timeout` seconds is given up with a BudgetError, and a device
-    that goes on hanging is done without (docs/failures.md).
+    that goes on hanging is done without (docs/failures.md). So is one that takes longer than
+    `load_timeout` seconds to be opened, or to load one of its stages.
     """
     import_modules([imports] if isinstance(imports, str) else imports)
     if isinstance(simulate, (str, os.PathLike)):
@@ -72,7 +74,7 @@ def load(
 
         simulate = read_system(Path(simulate))
     artifact = Artifact.open(path, check_weights=check_weights)
-    return Session(artifact, devices, strict, simulate, timeout)
+    return Session(artifact, devices, strict, simulate, timeout, load_timeout)
 
 
 def _checked_timeout(seconds: float | None) -> float | None:
@@ -113,6 +115,7 @@ class Session:
         strict: bool = False,
         simulate: "SystemDescription | None" = None,
         timeout: float | None = None,
+        load_timeout: float | None = None,
     ) -> None:
         self.artifact = artifact
         self.manifest = artifact.manifest
@@ -127,9 +130,9 @@ class Session:
         self._closed = False
         self._process = os.getpid()
         wanted = [devices] if isinstance(devices, str) else devices
-        limit = _checked_timeout(timeout)
+        limits = _checked_timeout(timeout), _checked_timeout(load_timeout)
         loans.settle()  # of sessions that were dropped, not closed
-        self._deployment = Deployment(artifact, wanted, strict, simulate, limit)
+        self._deployment = Deployment(artifact, wanted, strict, simulate, *limits)
 
     # Calling
 

@@ -13,16 +13,17 @@ for planning.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lemurc.errors import DeviceError
 from lemurc.manifest import HOST, Manifest, Plan, Stage
-from lemurc.runtime.devices import HOST_TARGETS, OpenDevice, own_device
+from lemurc.runtime.devices import HOST_TARGETS, OpenDevice
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.iree_errors import out_of_memory
 from lemurc.runtime.machine import available_cores
+from lemurc.runtime.own_devices import OwnDevice
 from lemurc.runtime.placement import Choice, modules_for
 from lemurc.runtime.reassignment import reassigned
 from lemurc.runtime.work_queue import Worker
@@ -30,18 +31,33 @@ from lemurc.system_file import (
     DeviceDescription,
     SimulatedDevice,
     SystemDescription,
+    check_system,
     transfer_seconds,
 )
+from lemurc.units import size
+
+_MOST_STRETCH = 1e4
+"""A machine of so many cores takes minutes for a call of a second."""
 
 
 class Simulation:
     """The devices and links of `system`, for one session."""
 
     def __init__(self, system: SystemDescription) -> None:
+        check_system(system, "simulate")
         self.system = system
         speeds = {device.name: _speed(device) for device in system.devices}
         shared = sum(speeds.values()) / available_cores()
         self.stretch = max(1.0, shared, *speeds.values())
+        if self.stretch > _MOST_STRETCH:
+            fastest = max(speeds, key=lambda name: speeds[name])
+            raise DeviceError(
+                f"cannot simulate {fastest}, which is {speeds[fastest]:.3g} times as fast as a "
+                f"thread of this processor: all times would be stretched {self.stretch:.3g}x",
+                code="cannot-simulate",
+                where=fastest,
+                hint="look at the `threads` and `slowdown` of the description",
+            )
         self._slower = {name: self.stretch / speed for name, speed in speeds.items()}
         self._described = {device.name: device for device in system.devices}
         cpus = [device.name for device in system.devices if device.target == "cpu"]
@@ -95,7 +111,7 @@ class Simulation:
             described = self._described[name]
             target = described.target if described.target in HOST_TARGETS else "cpu"
             slower, memory = self._slower[name], described.memory
-            self._opened[name] = Machine(name, target, slower, memory, self.sleep)
+            self._opened[name] = Machine(name, target, slower, memory, self._ended)
         return self._opened[name]
 
     def loaded(self, executors: Iterable[object]) -> None:
@@ -118,7 +134,7 @@ class Simulation:
             self._ended.set()
 
     def sleep(self, seconds: float) -> None:
-        self._ended.wait(max(0.0, seconds))
+        self._ended.wait(seconds)
 
     def link(self, src: str, dst: str) -> Worker:
         """The thread that transfers from one device to another."""
@@ -205,12 +221,13 @@ class Machine:
         target: str,
         slower: float,
         memory: int | None,
-        sleep: Callable[[float], None],
+        ended: threading.Event,
     ) -> None:
-        self.device = OpenDevice(name, target, "simulated", own_device(name), is_host=True)
+        self._own = OwnDevice(name)
+        self.device = OpenDevice(name, target, "simulated", self._own.hal, is_host=True)
         self.worker = Worker(name)
         self._slower = slower
-        self._sleep = sleep
+        self._ended = ended
         self._limit = memory
         self._weights = 0
         self._needs: dict[tuple[Any, ...], int] = {}
@@ -226,37 +243,25 @@ class Machine:
         The memory is counted when it is there, and what was once too much is refused before.
         """
         begin, computed = time.perf_counter(), time.thread_time()
-        live, peak = self._live(), self._peak()
+        live, peak = self._own.live(), self._own.peak()
         self._refuse_more_than_limit(live + self._needs.get(what, 0), f"run {what[0]}")
         work()
-        after = self._peak()
+        after = self._own.peak()
         if after > peak:
             self._needs[what] = after - live
             self._refuse_more_than_limit(after, f"run {what[0]}")
         end = begin + self._slower * (time.thread_time() - computed)
-        self._sleep(end - time.perf_counter())
+        self._ended.wait(end - time.perf_counter())
 
     def report(self) -> SimulatedDevice:
-        return SimulatedDevice(
-            self.device.name, self._slower, self._limit, self._weights, self._weights + self._peak()
-        )
-
-    def _live(self) -> int:
-        counted = self._statistics()
-        return counted["device_bytes_allocated"] - counted["device_bytes_freed"]
-
-    def _peak(self) -> int:
-        return self._statistics()["device_bytes_peak"]
-
-    def _statistics(self) -> Mapping[str, int]:
-        statistics: dict[str, int] = self.device.hal.allocator.statistics
-        return statistics
+        peak = self._weights + self._own.peak()
+        return SimulatedDevice(self.device.name, self._slower, self._limit, self._weights, peak)
 
     def _refuse_more_than_limit(self, live: int, doing: str) -> None:
         if self._limit is not None and self._weights + live > self._limit:
             raise out_of_memory(
-                f"cannot {doing} on {self.device.name}, simulated: {self._weights} bytes of "
-                f"weights and {live} live bytes are more than its {self._limit}",
+                f"cannot {doing} on {self.device.name}, simulated: {size(self._weights)} of "
+                f"weights and {size(live)} live at once are more than its {size(self._limit)}",
                 self.device.name,
             )
 

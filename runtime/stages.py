@@ -11,6 +11,7 @@ from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.executor import StageExecutor
 from lemurc.runtime.host_operators import HostExecutor
 from lemurc.runtime.layout import Executors
+from lemurc.runtime.loading import within
 from lemurc.runtime.placement import modules_for
 from lemurc.runtime.plugin_executor import PluginExecutor, Uploaded
 
@@ -21,8 +22,13 @@ TINY_BYTES = 1 << 20
 """Up to here one thread is done before a second one is awake."""
 
 
-def load_stages(artifact: Artifact, plan: Plan, devices: Mapping[str, OpenDevice]) -> Executors:
-    """An executor for each stage and device of `plan`; `devices` are by the plan's names."""
+def load_stages(
+    artifact: Artifact, plan: Plan, devices: Mapping[str, OpenDevice], seconds: float | None = None
+) -> Executors:
+    """An executor for each stage and device of `plan`; `devices` are by the plan's names.
+
+    DeviceError where a stage is not loaded within so many seconds.
+    """
     executors: Executors = {}
     uploaded: Uploaded = {}
     for steps in plan.steps.values():
@@ -33,14 +39,20 @@ def load_stages(artifact: Artifact, plan: Plan, devices: Mapping[str, OpenDevice
             stage = artifact.manifest.stages[step.stage]
             if stage.host is not None:
                 executors[key] = HostExecutor(artifact, step.stage, stage)
-            elif (device := devices[step.device]).plugin is not None:
-                load = partial(
-                    PluginExecutor, artifact, step.stage, stage, device=device, uploaded=uploaded
-                )
-                executors[key] = _first(modules_for(stage, device.target), load)
-            else:
-                executors[key] = load_stage(artifact, step.stage, stage, device)
+                continue
+            device = devices[step.device]
+            load = partial(_load, artifact, step.stage, stage, device, uploaded)
+            executors[key] = within(seconds, load, f"load stage {step.stage}", device.name)
     return executors
+
+
+def _load(
+    artifact: Artifact, name: str, stage: Stage, device: OpenDevice, uploaded: Uploaded
+) -> StageExecutor | PluginExecutor:
+    if device.plugin is None:
+        return load_stage(artifact, name, stage, device)
+    load = partial(PluginExecutor, artifact, name, stage, device=device, uploaded=uploaded)
+    return _first(modules_for(stage, device.target), load)
 
 
 def load_stage(artifact: Artifact, name: str, stage: Stage, device: OpenDevice) -> StageExecutor:

@@ -20,6 +20,7 @@ CORE = {
     "pytree",
     "sizes",
     "system_file",
+    "units",
     "user_modules",
     "verification",
     "weight_slices",

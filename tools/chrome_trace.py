@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lemurc.runtime.recorded_work import HOST_TRACK, Work
-from lemurc.tools.table import size
+from lemurc.units import size
 
 _US = 1e6
 _THREADS = {"calls": 1, "queueing": 1001, "operators": 2001, "stages": 1, "transfers": 1001}

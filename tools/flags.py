@@ -114,9 +114,17 @@ _PLANNING = (
     click.option(
         "--pin",
         "pins",
-        metavar="GLOB=DEVICE",
+        metavar="WHAT=DEVICE",
         multiple=True,
-        help="Keep modules on a device: 'encoder.layer.0.*=vulkan'.",
+        help="Keep modules on a device: 'encoder.layer.0.*=vulkan', or all of whose path a regular "
+        "expression is, 're:.*norm[12]=cpu', or a kind of operation, 'kind:softmax=cpu'.",
+    ),
+    click.option(
+        "--forbid",
+        "forbids",
+        metavar="WHAT=DEVICE",
+        multiple=True,
+        help="Keep modules, or what else --pin takes, off a device, or all devices of a target.",
     ),
     click.option(
         "--system",

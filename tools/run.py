@@ -60,13 +60,14 @@ def run(
     simulate: str | Path | SystemDescription | None = None,
     trace: str | Path | None = None,
     timeout: float | None = None,
+    load_timeout: float | None = None,
 ) -> RunResult:
     """Load `path`, call `function` once and describe what came out.
 
     Without `inputs` (strings as on the command line) the golden ones are used and the
     outputs compared; an artifact without golden inputs gets drawn ones. `output` names
     an .npz file for the results, `trace` one for a trace of the call that Perfetto loads.
-    `imports`, `simulate` and `timeout` are those of `lemurc.load`.
+    `imports`, `simulate`, `timeout` and `load_timeout` are those of `lemurc.load`.
     """
     import lemurc
 
@@ -80,6 +81,7 @@ def run(
         imports=imports,
         simulate=simulate,
         timeout=timeout,
+        load_timeout=load_timeout,
     ) as session:
         loaded = time.perf_counter()
         manifest = session.manifest

@@ -20,15 +20,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def size(count: float) -> str:
-    """`812 B`, `4.6 KiB`, `86.7 MiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError
-
-
 def counted(count: int, word: str) -> str:
     """`1 stage`, `3 stages`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,6 +1,6 @@
 // RUN: lemurc opt -p annotate-cost,place --split-input-file --verify-diagnostics %s
 
-// expected-error@unknown {{pin 'midd' matches no module of the model}}
+// expected-error@unknown {{pin 'midd' matches nothing of the model}}
 module attributes {lemur.system = {devices = [{name = "cpu", target = "cpu", flops = {f32 = 1.0e11 : f64}}, {name = "gpu", target = "vulkan", flops = {f32 = 1.0e13 : f64}}], links = [{src = "cpu", dst = "gpu", bandwidth = 1.0e10 : f64, latency = 1.0e-5 : f64}], pins = [["midd", "gpu"]]}} {
 func.func private @linear_0(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> attributes {lemur.composite = "linear", lemur.module_path = "mid", no_inline} {
   %z = arith.constant 0.0 : f32
@@ -50,7 +50,7 @@ func.func @main(%x: tensor<4x8xf32> {lemur.input = 0 : i64}) -> tensor<4x8xf32> 
 // -----
 
 // Its 8 rows of 32 bytes are packed as one tile of 16.
-// expected-error@unknown {{no placement fits the devices' memory: 512 bytes of packed weights}}
+// expected-error@unknown {{no placement fits the devices' memory: 512 B of packed weights}}
 module attributes {lemur.system = {devices = [{name = "a", target = "cpu", memory = 300 : i64}, {name = "b", target = "cuda", memory = 100 : i64}]}} {
 func.func private @linear_0(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> attributes {lemur.composite = "linear", lemur.module_path = "mid", no_inline} {
   %z = arith.constant 0.0 : f32

@@ -7,7 +7,7 @@
 // CHECK-SAME:    [[B0:%[a-z0-9_]+]]: tensor<336xf32> {lemur.param = "head.bias[0..336]"}
 // CHECK-SAME:    [[W1:%[a-z0-9_]+]]: tensor<176x64xf32> {lemur.param = "head.weight[336..512]"}
 // CHECK-SAME:    [[B1:%[a-z0-9_]+]]: tensor<176xf32> {lemur.param = "head.bias[336..512]"}
-// CHECK-SAME:    head is split in 2 parts of 336 + 176 columns, because no device that may run it has room for its weight (head.weight: 131072 bytes)
+// CHECK-SAME:    head is split in 2 parts of 336 + 176 columns, because no device that may run it has room for its weight (head.weight: 128.0 KiB)
 // CHECK-NEXT:    [[P0:%[a-z0-9_]+]] = call @linear_0_1x336([[X]], [[W0]], [[B0]])
 // CHECK-SAME:      lemur.values = ["v0[0..336]"]
 // CHECK-NEXT:    [[P1:%[a-z0-9_]+]] = call @linear_0_1x176([[X]], [[W1]], [[B1]])

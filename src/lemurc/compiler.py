@@ -73,7 +73,9 @@ def compile(
 
     requests = parse_targets(targets)
     planned_for = find_description(chosen.system)
-    systems(requests, chosen.pins, planned_for)  # before the work: what it refuses
+    systems(
+        requests, chosen.pins, planned_for, forbids=chosen.forbids
+    )  # before the work: what it refuses
     destination = Path(output) if output is not None else None
     if destination is not None:
         _check_writable(destination)
@@ -159,7 +161,7 @@ def known_systems(
     is_here = planned_for is None or planned_for.is_here
     profiled = profiling.known(requests) if is_here else {}
     figures = {target: profile.figures() for target, profile in profiled.items()}
-    return systems(requests, options.pins, planned_for, figures), profiled
+    return systems(requests, options.pins, planned_for, figures, options.forbids), profiled
 
 
 class Clock:

@@ -20,8 +20,9 @@ Progress = Callable[[str, int, int, str], None]
 class CompileOptions:
     """Every field has a default that gives a good answer.
 
-    `inputs`, `dynamic` and `pins` are in the spelling of the command line:
-    `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`.
+    `inputs`, `dynamic`, `pins` and `forbids` are in the spelling of the command line:
+    `1x3x224x224xf32` or `@file.npy`, `0.1=seq:1..512`, `encoder.layer.0.*=vulkan`,
+    `kind:softmax=vulkan`.
     `objective` is what plans over several devices are best at: the time of one call, requests per
     second when calls follow each other (`session.stream`), or the memory of the fullest device.
     `order` is that of operations: one that needs little memory, or the program's own.
@@ -42,6 +43,7 @@ class CompileOptions:
     inputs: tuple[str, ...] = ()
     dynamic: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
+    forbids: tuple[str, ...] = ()
     system: str | Path | None = None
     objective: Objective = "latency"
     order: Order = "memory"

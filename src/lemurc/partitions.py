@@ -4,6 +4,8 @@ Where calls may be cut in micro-batches, the program is partitioned whole and fo
 batch, and that is kept whose call is predicted to be the quickest:
 
     seconds of the first part through all devices + (parts - 1) * seconds of the busiest device
+
+and of which requests that follow each other are hardly slower: smaller parts cost more calls.
 """
 
 import logging
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 _COUNTS = (2, 4, 8, 16, 32)
 """Parts to try; more of them are tried while calls get quicker."""
+
+_SLOWER = 1.1
+"""How much longer the busiest device may take for a call in parts than for a whole one."""
 
 logger = logging.getLogger("lemurc.lowering")
 
@@ -68,7 +73,7 @@ def partitioned(
             # A pin names a device that this smaller set lacks.
             if number == 0:
                 raise
-            if error.code == "does-not-fit":
+            if error.code in ("does-not-fit", "forbidden-everywhere"):
                 names = ", ".join(device["name"] for device in system["devices"])
                 notes.append(f"no plan for {names} alone: {error.message}")
             logger.debug("no plan for %s: %s", system["devices"], error.message)
@@ -99,7 +104,8 @@ def _best(
         best = _partition(optimized, system, request, watch, 1)
         if len(best.devices) < 2:
             return best
-        seconds = whole = _seconds(best.module)
+        whole, period = _times(best.module)
+        seconds = whole
     except UsageError as error:
         if error.code != "does-not-fit":
             raise
@@ -109,7 +115,8 @@ def _best(
         if reasons := _whole(trial.module):
             best.notes += reasons if count == _COUNTS[0] else []
             break
-        if (took := _seconds(trial.module)) >= seconds:
+        took, busiest = _times(trial.module)
+        if took >= seconds or busiest > _SLOWER * period:
             break
         best, seconds = trial, took
     gain = f", predicted to take {seconds:.3g} s instead of {whole:.3g} s in one"
@@ -162,11 +169,13 @@ def _partition(
     return _Partition(module, home, [*chunks_of(module), *splits_of(module)])
 
 
-def _seconds(module: Any) -> float:
-    """Of one call of each entry point."""
+def _times(module: Any) -> tuple[float, float]:
+    """Seconds of one call of each entry point, and those of its busiest device."""
     from lemurc.passes.predict import predict
 
-    return sum(prediction.seconds for prediction in predict(module).values())
+    predictions = predict(module).values()
+    busiest = sum(max(each.seconds_by_device.values(), default=0.0) for each in predictions)
+    return sum(each.seconds for each in predictions), busiest
 
 
 def _said(module: Any) -> list[str]:

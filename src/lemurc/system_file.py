@@ -14,10 +14,10 @@ compiler says. Reading is strict: whatever is wrong is one message that names th
 import dataclasses
 import difflib
 import json
-import math
+import re
+import sys
 import types
 import typing
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -32,6 +32,17 @@ UNKNOWN_RATE = 4.0e9
 
 Rates = dict[str, float]
 """Per second, by element type ("f32") or by size in bytes ("65536")."""
+
+_RATES = (1.0, 1e24)
+_SECONDS = (0.0, 3600.0)
+_LIMITS = {
+    "launch": _SECONDS,
+    "call": _SECONDS,
+    "memory": (1, 1 << 60),
+    "slowdown": (1e-6, 1e6),
+    "threads": (1, 1 << 16),
+}
+"""Of what a figure can be: beyond it, times are none that anything can be planned by."""
 
 _RATE = "a number, or an object of numbers by element type such as f32"
 _ALL_TYPES = "f32"
@@ -151,8 +162,9 @@ def system_from(document: Any, where: str) -> SystemDescription:
     assert isinstance(system, SystemDescription)
     devices = tuple(_completed(device, f"devices[{k}]", where)
                     for k, device in enumerate(system.devices))  # fmt: skip
-    _check(devices, system.links, where)
-    return dataclasses.replace(system, devices=devices)
+    completed = dataclasses.replace(system, devices=devices)
+    check_system(completed, where)
+    return completed
 
 
 def transfer_seconds(system: SystemDescription, src: str, dst: str, size: int) -> float:
@@ -242,10 +254,9 @@ def _completed(device: DeviceDescription, path: str, where: str) -> DeviceDescri
     )
 
 
-def _check(
-    devices: Sequence[DeviceDescription], links: Sequence[LinkDescription], where: str
-) -> None:
-    """What no field shows by itself."""
+def check_system(system: SystemDescription, where: str) -> None:
+    """UsageError (`bad-system`) for what no type shows: names, and figures that none can be."""
+    devices, links = system.devices, system.links
     if not devices:
         raise _bad("devices: there must be at least one", where)
     names: list[str] = []
@@ -256,10 +267,8 @@ def _check(
         names.append(device.name)
         for key in ("flops", "bandwidth"):
             _check_rates(getattr(device, key), f"{path}.{key}", where)
-        for key in ("launch", "call"):
-            _check_number(getattr(device, key), f"{path}.{key}", where, zero=True)
-        for key in ("memory", "slowdown", "threads"):
-            _check_number(getattr(device, key), f"{path}.{key}", where)
+        for key in _LIMITS:
+            _check_number(getattr(device, key), f"{path}.{key}", where, _LIMITS[key])
     pairs: list[tuple[str, str]] = []
     for number, link in enumerate(links):
         path = f"links[{number}]"
@@ -275,9 +284,9 @@ def _check(
         if (link.src, link.dst) in pairs:
             raise _bad(f"{path}: a second link from {link.src!r} to {link.dst!r}", where)
         pairs.append((link.src, link.dst))
-        _check_number(link.latency, f"{path}.latency", where, zero=True)
+        _check_number(link.latency, f"{path}.latency", where, _SECONDS)
         for size in link.bandwidth:
-            if not (size.isdigit() and int(size) > 0):
+            if not re.fullmatch("0*[1-9][0-9]{,18}", size):
                 raise _bad(f"{path}.bandwidth: {size!r} is not a size in bytes", where)
         _check_rates(link.bandwidth, f"{path}.bandwidth", where, sizes=True)
 
@@ -291,16 +300,17 @@ def _check_rates(rates: Rates, path: str, where: str, sizes: bool = False) -> No
                 where,
                 f"did you mean {near[0]!r}?" if near else f"types are {', '.join(ELEMENT_TYPES)}",
             )
-        _check_number(value, f"{path}.{key}", where)
+        _check_number(value, f"{path}.{key}", where, _RATES)
 
 
 ELEMENT_TYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i64", "i32", "i16", "i8", "i4", "i1")
 
 
-def _check_number(value: float | None, path: str, where: str, zero: bool = False) -> None:
-    if value is None or (math.isfinite(value) and (value > 0 or (zero and value == 0))):
+def _check_number(value: float | None, path: str, where: str, limits: tuple[float, float]) -> None:
+    least, most = limits
+    if value is None or least <= value <= most:
         return
-    raise _bad(f"{path}: {value!r} is not a number above 0", where)
+    raise _bad(f"{path}: {value!r} is not a number from {least:g} to {most:g}", where)
 
 
 def _read(kind: Any, value: Any, path: str, where: str) -> Any:
@@ -323,6 +333,8 @@ def _read(kind: Any, value: Any, path: str, where: str) -> Any:
             raise _bad(f"{path}: expected a list, got {value!r}", where)
         return tuple(_read(args[0], item, f"{path}[{k}]", where) for k, item in enumerate(value))
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and not abs(value) <= sys.float_info.max:
+        raise _bad(f"{path}: it is not a finite number", where)
     if kind is float and number:
         return float(value)
     if kind is int and number and value == int(value):

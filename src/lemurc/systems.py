@@ -1,6 +1,7 @@
 """The sets of devices a program is planned for, as contents of `lemur.system`."""
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,16 +59,19 @@ def systems(
     pins: Sequence[str],
     described: Description | None,
     profiled: Mapping[str, System] | None = None,
+    forbids: Sequence[str] = (),
 ) -> tuple[System, ...]:
     """All non-empty sets of the targets, the largest first.
 
     The devices that the user described make the first set, so that a plan may use several
     of one kind. Figures come from the description where it has a device of the target, else
-    from the target; `profiled` adds what was measured, by target. Pins are "glob=device".
+    from the target; `profiled` adds what was measured, by target. Pins are "selector=device",
+    and so is what is forbidden, where a target stands for its devices.
     """
-    parsed = [_parse_pin(pin) for pin in pins]
+    parsed = [_parse(pin, "pin") for pin in pins]
+    forbidden = [_parse(forbid, "forbid") for forbid in forbids]
     names = [request.target.name for request in requests]
-    known = _Devices(requests, described, profiled or {})
+    known = _Devices(requests, described, profiled or {}, forbidden)
     sets: list[System] = []
     asked = described is not None and described.asked
     if described is not None and described.asked:
@@ -85,6 +89,7 @@ def systems(
             if len(held) < len(parsed) and size == len(names) and not several and not asked:
                 _refuse_pins(parsed, names)
             sets.append({**known.set(chosen), "pins": held})
+    _refuse_forbids(forbidden, {*names, *(d["name"] for one in sets for d in one["devices"])})
     return tuple(sets[:MOST_SETS])
 
 
@@ -127,8 +132,10 @@ class _Devices:
         requests: Sequence["TargetRequest"],
         described: Description | None,
         profiled: Mapping[str, System],
+        forbidden: Sequence[tuple[str, str]],
     ) -> None:
         self._profiled = profiled
+        self._forbidden = forbidden
         self._requests = {request.target.name: request for request in requests}
         self._described = described.system.devices if described is not None else ()
         self._links = described.system.links if described is not None else ()
@@ -138,6 +145,7 @@ class _Devices:
         return {
             "devices": [self._device(name, origin) for name, origin in origins.items()],
             "links": self._links_of(origins),
+            "forbids": self._forbidden,
         }
 
     def _description(self, name: str) -> DeviceDescription | None:
@@ -192,16 +200,37 @@ def _check_targets(described: Description, names: list[str]) -> None:
         )
 
 
-def _parse_pin(pin: str) -> tuple[str, str]:
-    pattern, equals, device = pin.rpartition("=")
-    if not equals or not pattern or not device:
+def _parse(pair: str, word: str) -> tuple[str, str]:
+    selector, equals, device = pair.rpartition("=")
+    if not equals or not selector or not device:
         raise UsageError(
-            f"cannot read the pin {pin!r}",
+            f"cannot read the {word} {pair!r}",
             code="bad-pin",
-            where="--pin",
-            hint="write it as 'encoder.layer.0.*=vulkan'",
+            where=f"--{word}",
+            hint="write it as 'encoder.layer.0.*=vulkan', 'kind:softmax=cpu' or 're:.*norm=cpu'",
         )
-    return pattern, device
+    if selector.startswith("re:"):
+        try:
+            re.compile(selector.removeprefix("re:"))
+        except re.error as error:
+            raise UsageError(
+                f"the {word} {pair!r} is no regular expression: {error}",
+                code="bad-pin",
+                where=f"--{word}",
+                hint="it is Python's, of the whole path of a module: 're:layers\\.[0-3]\\..*=cpu'",
+            ) from error
+    return selector, device
+
+
+def _refuse_forbids(forbids: Sequence[tuple[str, str]], known: set[str]) -> None:
+    for selector, device in forbids:
+        if device not in known:
+            raise UsageError(
+                f"{selector}={device} forbids a device that there is not",
+                code="pin-unknown-device",
+                where="--forbid",
+                hint=f"there are {', '.join(sorted(known))}",
+            )
 
 
 def _refuse_pins(pins: Sequence[tuple[str, str]], names: list[str]) -> None:

@@ -53,6 +53,21 @@ def read(devices: Any = (CPU,), **rest: Any) -> system_file.SystemDescription:
             {"devices": [CPU, GPU], "links": [LINK | {"bandwidth": {"1M": 1e9}}]},
             r"links\[0\].bandwidth: '1M' is not a size",
         ),
+        (
+            {"devices": [CPU, GPU], "links": [LINK | {"bandwidth": {"²": 1e9}}]},
+            r"links\[0\].bandwidth: '²' is not a size",
+        ),
+        (
+            {"devices": [CPU, GPU], "links": [LINK | {"bandwidth": {"9" * 5000: 1e9}}]},
+            r"links\[0\].bandwidth: '9+' is not a size",
+        ),
+        ({"devices": [CPU, GPU], "links": [LINK | {"latency": 1e9}]}, r"latency: 1000000000.0 is"),
+        ({"devices": [CPU | {"memory": float("inf")}]}, r"memory: it is not a finite number"),
+        ({"devices": [CPU | {"memory": float("nan")}]}, r"memory: it is not a finite number"),
+        ({"devices": [CPU | {"memory": 10**400}]}, r"memory: it is not a finite number"),
+        ({"devices": [CPU | {"bandwidth": 1e-300}]}, r"bandwidth.f32: 1e-300 is not a number from"),
+        ({"devices": [CPU | {"slowdown": 1e300}]}, r"slowdown: 1e\+300 is not a number from"),
+        ({"devices": [CPU | {"threads": 10**9}]}, r"threads: 1000000000 is not a number from"),
     ],
 )
 def test_a_wrong_field_is_named(document: Any, message: str) -> None:

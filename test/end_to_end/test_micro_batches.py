@@ -13,7 +13,12 @@ from torch.utils._pytree import tree_leaves
 
 import lemurc
 from lemurc.errors import UsageError
-from lemurc.system_file import DeviceDescription, SystemDescription, write_system
+from lemurc.system_file import (
+    DeviceDescription,
+    LinkDescription,
+    SystemDescription,
+    write_system,
+)
 
 WIDTH, BATCH = 32, 8
 
@@ -249,6 +254,37 @@ def test_the_planner_chooses_how_many(tmp_path: Path) -> None:
     assert not compiled(
         model, args, tmp_path, system(2), objective="latency"
     ).manifest.plans[0].micro_batches  # fmt: skip
+
+
+class Narrowing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 3, padding=1)
+        self.down = nn.Sequential(
+            nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU()
+        )
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.down(self.stem(x)).mean((2, 3)))
+        return logits
+
+
+def test_parts_do_not_cost_the_second_device(tmp_path: Path) -> None:
+    """Parts are too small for two devices here: a call in two of them, all on one device, would
+    be quicker than a whole one over both, but calls that follow each other slower."""
+    devices = tuple(DeviceDescription(f"cpu:{k}", "cpu", slowdown=1.0 + k) for k in range(2))
+    link = LinkDescription("cpu:0", "cpu:1", 5e-5, {"1": 1e10})
+    write_system(path := tmp_path / "system.json", SystemDescription(devices, (link,)))
+    args = (torch.randn(4, 3, 32, 32),)
+    busiest = {}
+    for count in ("auto", 1, 2):
+        made = lemurc.plan(
+            Narrowing().eval(), args, system=path, objective="throughput", micro_batches=count
+        )
+        busiest[count] = max(made.plans[0].functions[0].seconds_by_device.values())
+    assert busiest[2] > 1.1 * busiest[1]
+    assert busiest["auto"] <= 1.1 * busiest[1]
 
 
 def test_what_is_said_of_sizes_and_state(tmp_path: Path) -> None:

@@ -168,3 +168,16 @@ def test_a_large_transformer_is_placed_in_time(objective):
     assert verdict == "optimal" or "of the optimum" in verdict
     reached = evaluate(problem, found).objective(objective)[0]
     assert reached <= lower_bound(problem) * 1.08
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_times_of_years_are_no_matter(objective):
+    solver = pytest.importorskip("lemurc.passes.placement_solver", exc_type=ImportError)
+    problem = dataclasses.replace(transformer(2, 3), objective=objective)
+    years = [[1e14 * took for took in seconds] for seconds in problem.seconds]
+    problem = dataclasses.replace(problem, seconds=years)
+    found, verdict = solver.improve(problem, first_assignment(problem), 2.0)
+    assert verdict == "optimal"
+    assert evaluate(problem, found).objective(objective)[0] <= 1.001 * min(
+        evaluate(problem, [device] * len(years)).objective(objective)[0] for device in range(3)
+    )

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 faults: dict[tuple[int, str], Callable[[], None]] = {}
-"""By device and step: upload, load, submit, wait, download."""
+"""By device and step: open, upload, load, submit, wait, download; "devices" of device 0 is when it
+is asked what there is."""
 
 count = 1
 """How many devices there are."""
@@ -67,9 +68,11 @@ class Device:
 
 class Driver:
     def devices(self) -> Sequence[str]:
+        meet(0, "devices")
         return ["NumPy, told to fail"] * count
 
     def open(self, number: int) -> Device:
+        meet(number, "open")
         return Device(number)
 
 

@@ -26,7 +26,7 @@ import pytest
 
 import lemurc
 from lemurc.errors import ArtifactError, BudgetError, DeviceError, LemurcError, UsageError
-from lemurc.runtime import async_calls
+from lemurc.runtime import async_calls, plugin_devices
 from lemurc.runtime.placement import LemurcWarning
 from lemurc.runtime.timeline import Timeline
 from lemurc.system_file import DeviceDescription, LinkDescription, SystemDescription
@@ -238,6 +238,16 @@ CASES = [
 ]  # fmt: skip
 
 
+def test_there_are_as_many_injections_as_the_project_promises() -> None:
+    """Each case below breaks another device, step or way: at least 24 of them, of every kind."""
+    names = [case.name for case in CASES] + [f"hang-{hang.name}" for hang in HANGS]
+    names += [f"hang-loading-{step}" for step in LOADING] + [f"damaged-{part}" for part in DAMAGED]
+    unlike = {name.removeprefix("strict-") for name in names}
+    assert len(names) == len(set(names)) and len(unlike) >= 24
+    for kind in ("lost", "full", "hang", "damaged"):
+        assert any(kind in name for name in unlike)
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_device_fails_in_a_call(case: Case, artifact: Any, faults: Any, device: Any) -> None:
     path = artifact(*case.plans)
@@ -321,6 +331,56 @@ def test_a_device_hangs(hang: Hang, strict: bool, artifact: Any, faults: Any) ->
     assert time.monotonic() - begin < 5, "close does not wait for a device that hangs"
 
 
+LOADING = ("open", "upload", "load")
+AT_FIRST = ("faulty:0 cpu:0 cpu:0", CPU)
+
+
+@pytest.mark.parametrize("step", LOADING)
+def test_a_device_hangs_while_it_loads(step: str, artifact: Any, faults: Any) -> None:
+    plugin_devices.forget()  # or it is open already
+    faults.hangs(0, step)
+    path = artifact(*AT_FIRST)
+    said = "faulty:0: it has not answered within 0.5 s"
+    with pytest.raises(DeviceError, match=said) as caught:
+        lemurc.load(path, strict=True, load_timeout=SECONDS)
+    assert (caught.value.code, caught.value.where) == ("device-hung", "faulty:0")
+    with pytest.warns(LemurcWarning, match=f"{said}; running on cpu:0 instead"):
+        session = lemurc.load(path, load_timeout=SECONDS)
+    with session:
+        assert list(session.failed) == ["faulty:0"]
+        np.testing.assert_array_equal(session(X), Y)
+    with pytest.raises(DeviceError, match=said):
+        lemurc.load(artifact(*ALONE), load_timeout=SECONDS)
+    faults.release()
+    faults.mend()
+    plugin_devices.forget()
+    with lemurc.load(path, load_timeout=SECONDS) as session:  # and in time it is a device again
+        assert session.devices == ("faulty:0", "cpu:0")
+
+
+def test_a_driver_hangs_when_it_is_asked_for_devices(artifact: Any, faults: Any) -> None:
+    faults.hangs(0, "devices")
+    said = "cannot look for devices on faulty: it has not answered within 0.5 s"
+    with pytest.warns(LemurcWarning, match=f"{said}; running on cpu:0 instead"):
+        session = lemurc.load(artifact(*MIXED), load_timeout=SECONDS)
+    with session:
+        np.testing.assert_array_equal(session(X), Y)
+    for path, strict in ((artifact(*MIXED), True), (artifact(*ALONE), False)):
+        with pytest.raises(DeviceError, match=said):
+            lemurc.load(path, strict=strict, load_timeout=SECONDS)
+
+
+def test_what_takes_over_hangs_while_it_loads(artifact: Any, faults: Any) -> None:
+    path = artifact(*THREE)
+    with lemurc.load(path, load_timeout=SECONDS) as session:
+        np.testing.assert_array_equal(session(X), Y)
+        faults.raises(1, "submit", BUS)
+        faults.hangs(0, "load")
+        with pytest.warns(LemurcWarning, match="load stage . on faulty:0: it has not answered"):
+            np.testing.assert_array_equal(session(X), Y)
+        assert session.devices == ("faulty:2",)
+
+
 def test_the_only_device_hangs_and_comes_back(artifact: Any, faults: Any) -> None:
     with lemurc.load(artifact(*ALONE), timeout=SECONDS) as session:
         session(X)
@@ -371,6 +431,8 @@ def test_a_timeout_is_a_number_of_seconds(artifact: Any, seconds: Any) -> None:
     with pytest.raises(UsageError) as caught:
         lemurc.load(artifact(CPU), timeout=seconds)
     assert caught.value.code == "bad-timeout"
+    with pytest.raises(UsageError):
+        lemurc.load(artifact(CPU), load_timeout=seconds)
 
 
 # Slowness
@@ -408,11 +470,11 @@ def test_a_slow_device_past_the_timeout_is_used_on(artifact: Any) -> None:
 def test_a_simulated_device_fills_up_in_a_step(plans: tuple[str, ...], artifact: Any) -> None:
     system = slow(2.0, memory=8)
     with lemurc.load(artifact(*plans), simulate=system) as session:
-        with pytest.warns(LemurcWarning, match="live bytes are more than its 8"):
+        with pytest.warns(LemurcWarning, match="live at once are more than its 8 B"):
             np.testing.assert_array_equal(session(X), Y)
         assert session.devices == ("cpu:0",)
     with lemurc.load(artifact(*plans), simulate=system, strict=True) as session:
-        with pytest.raises(DeviceError, match="live bytes are more than its 8"):
+        with pytest.raises(DeviceError, match="live at once are more than its 8 B"):
             session(X)
 
 
@@ -736,7 +798,10 @@ def test_closing_leaves_a_call_that_hangs_behind(
 # Damage
 
 
-@pytest.mark.parametrize("part", ["modules/b.cpu.vmfb", "weights", "end", "manifest"])
+DAMAGED = ("modules/b.cpu.vmfb", "weights", "end", "manifest")
+
+
+@pytest.mark.parametrize("part", DAMAGED)
 def test_a_damaged_artifact_is_refused(part: str, artifact: Any, tmp_path: Path) -> None:
     whole = artifact(*TWO).read_bytes()
     damaged = bytearray(whole)
@@ -786,6 +851,10 @@ def test_the_command_line_tells_what_ran_instead(
     faults.hangs(0, "submit")
     assert run(*call, "--timeout", "300ms") == BudgetError.exit_status
     assert "longer than 0.3 s, and waits for faulty:0" in capsys.readouterr().err
+    faults.mend()
+    faults.hangs(0, "load")
+    assert run(*call, "--load-timeout", "300ms") == 0
+    assert "not answered within 0.3 s; running on cpu:0 instead" in capsys.readouterr().err
 
 
 def run(*words: str) -> int:

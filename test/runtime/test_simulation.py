@@ -1,13 +1,16 @@
 """Devices that are not here: their answers, speed, links, memory, and that they are told."""
 
+import gc
+import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lemurc
-from lemurc.errors import DeviceError
+from lemurc.errors import DeviceError, LemurcError
 from lemurc.runtime.machine import available_cores
 from lemurc.system_file import (
     DeviceDescription,
@@ -156,7 +159,7 @@ def test_peak_memory_is_counted_and_limited(chain):
     short = system(1.0, memory=row.peak_bytes - 1)
     with lemurc.load(one, simulate=short, strict=True) as session:
         for _ in range(2):  # the second time it is known before
-            with pytest.raises(DeviceError, match="live bytes are more than") as caught:
+            with pytest.raises(DeviceError, match="live at once are more than") as caught:
                 session(X)
             assert (caught.value.code, caught.value.where) == ("out-of-memory", "cpu:0")
 
@@ -235,3 +238,42 @@ def test_links_by_size_and_the_way_back():
     assert transfer_seconds(described, "a", "b", 500) == pytest.approx(1e-3 + 5e-4)
     assert transfer_seconds(described, "b", "a", 200_000) == pytest.approx(1e-3 + 2e-3)
     assert transfer_seconds(described, "a", "c", 4000) == pytest.approx(5e-5 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("device", "code"),
+    [
+        (DeviceDescription("cpu:0", "cpu", slowdown=0.0), "bad-system"),
+        (DeviceDescription("cpu:0", "cpu", slowdown=float("nan")), "bad-system"),
+        (DeviceDescription("cpu:0", "cpu", slowdown=1e-5), "cannot-simulate"),
+        (DeviceDescription("cpu:0", "cpu", threads=50_000), "cannot-simulate"),
+    ],
+)
+def test_what_is_no_device_of_this_world(chain, device, code):
+    with pytest.raises(LemurcError) as caught:
+        lemurc.load(chain(1), simulate=SystemDescription((device,)))
+    assert caught.value.code == code and caught.value.hint
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_devices_serve_again_and_count_anew(chain):
+    """IREE's devices stay open: each new one would cost three files."""
+
+    def files():
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    kept, peaks, opened = [], [], 0
+    for number in range(12):
+        if number == 4:
+            opened = files()
+        with lemurc.load(chain(4), simulate=system(1, 2, 3, 4)) as session:
+            answer = session(X)
+            peaks.append([device.peak_bytes for device in session.simulated])
+            if number in (1, 2):
+                kept.append(answer)  # its device cannot be counted anew
+        del session
+        gc.collect()
+    assert files() <= opened
+    assert all(peak == peaks[0] for peak in peaks), peaks
+    for answer in kept:
+        np.testing.assert_allclose(answer, reference(X), rtol=1e-4)

@@ -9,6 +9,7 @@ import pytest
 
 import lemurc
 from lemurc.errors import UsageError
+from lemurc.system_file import DeviceDescription, SystemDescription, write_system
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 MODEL = """
@@ -207,6 +208,57 @@ def test_the_model_of_the_comparison_is_cut_by_memory() -> None:
     assert any("no plan for vulkan alone" in note for note in result.notes)
 
 
+def where(model: str, **options: Any) -> dict[str, str]:
+    """The device of each module, with CPU and Vulkan."""
+    [explained] = lemurc.plan(model, targets="cpu,vulkan", explain="*", **options).explanations
+    return {path: o.device for o in explained.operations for path in o.paths}
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"pins": ("kind:linear=vulkan",)}, {"up": "vulkan", "down": "vulkan"}),
+        ({"pins": ("re:u.|d.*=vulkan",)}, {"up": "vulkan", "down": "vulkan"}),
+        ({"pins": ("*=vulkan", "kind:layer_*=cpu")}, {"up": "vulkan", "norm": "cpu"}),
+        ({"forbids": ("kind:layer_norm=cpu",)}, {"norm": "vulkan"}),
+        ({"forbids": ("up=cpu", "re:.*rm=vulkan")}, {"up": "vulkan", "norm": "cpu"}),
+        ({"forbids": ("down=cpu",), "pins": ("up=cpu",)}, {"down": "vulkan", "up": "cpu"}),
+    ],
+)
+def test_pins_and_what_is_forbidden(model: str, options: Any, found: dict[str, str]) -> None:
+    assert where(model, **options).items() >= found.items()
+
+
+def test_no_plan_has_what_is_forbidden(model: str) -> None:
+    result = lemurc.plan(model, targets="cpu,vulkan", forbids=("norm=cpu",))
+    assert all(
+        {"vulkan"} <= {step.device for step in plan.functions[0].steps} for plan in result.plans
+    )
+    assert any("forbidden by norm=cpu" in note for note in result.notes)
+    options = {"forbids": ("norm=cpu",), "pins": ("up=cpu",), "explain": "norm"}
+    [explained] = lemurc.plan(model, targets="cpu,vulkan", **options).explanations
+    [alternative] = explained.operations[0].alternatives
+    assert alternative.why_not == "forbidden by norm=cpu"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ({"forbids": ("kind:*=cpu", "norm=vulkan")}, "forbidden-everywhere", "norm=vulkan"),
+        ({"forbids": ("norm=cpu",), "pins": ("norm=cpu",)}, "pin-illegal", "forbidden by norm=cpu"),
+        ({"forbids": ("norm=gpu",)}, "pin-unknown-device", "norm=gpu"),
+        ({"forbids": ("norn=cpu",)}, "pin-unmatched", "forbid 'norn' matches nothing"),
+        ({"forbids": ("norm",)}, "bad-pin", "forbid 'norm'"),
+        ({"pins": ("kind:liner=cpu",)}, "pin-unmatched", "pin 'kind:liner' matches nothing"),
+        ({"pins": ("re:no[=cpu",)}, "bad-pin", "no regular expression"),
+    ],
+)
+def test_what_cannot_be_pinned_or_forbidden(model: str, options: Any, code: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        lemurc.plan(model, targets="cpu,vulkan", **options)
+    assert caught.value.code == code and said in caught.value.message and caught.value.hint
+
+
 def test_pins_do_not_overfill_a_device() -> None:
     pytest.importorskip("torch_mlir", reason="needs lemurc[compile]")
     examples = Path(__file__).parents[2] / "examples" / "splits"
@@ -217,4 +269,13 @@ def test_pins_do_not_overfill_a_device() -> None:
             system=examples / "small_gpu.json",
             pins=("*=gpu",),
         )
+    assert caught.value.code == "does-not-fit"
+    assert "gpu: 122.1 MiB" in caught.value.message
+
+
+def test_devices_without_memory_to_speak_of(model: str, tmp_path: Path) -> None:
+    devices = tuple(DeviceDescription(f"cpu:{k}", "cpu", memory=1) for k in range(2))
+    write_system(path := tmp_path / "system.json", SystemDescription(devices))
+    with pytest.raises(UsageError, match="no placement fits .* cpu:0: 1 B, cpu:1: 1 B") as caught:
+        lemurc.plan(model, system=path)
     assert caught.value.code == "does-not-fit"

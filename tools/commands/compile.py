@@ -15,7 +15,8 @@ import click
 from lemurc.tools import flags, quiet
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit, missing_package
-from lemurc.tools.table import columns, duration, size
+from lemurc.tools.table import columns, duration
+from lemurc.units import size
 from lemurc.verification import Verdict
 
 

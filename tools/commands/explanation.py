@@ -9,7 +9,8 @@ from lemurc.explanation import (
     ExplainedOperation,
     Neighbour,
 )
-from lemurc.tools.table import columns, counted, duration, number, size
+from lemurc.tools.table import columns, counted, duration, number
+from lemurc.units import size
 
 
 def lines(explained: ExplainedFunction) -> list[str]:

@@ -8,7 +8,8 @@ from lemurc.manifest import TensorSpec
 from lemurc.tools import flags
 from lemurc.tools.inspect import FunctionSummary, InspectResult, PlanSummary, StageSummary
 from lemurc.tools.report import emit
-from lemurc.tools.table import columns, duration, number, size
+from lemurc.tools.table import columns, duration, number
+from lemurc.units import size
 
 
 @click.command("inspect")

@@ -10,7 +10,8 @@ from lemurc.tools.commands import explanation
 from lemurc.tools.plan import PlannedDevices, PlannedFunction, PlannedStep, PlanResult
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit
-from lemurc.tools.table import columns, counted, duration, number, size
+from lemurc.tools.table import columns, counted, duration, number
+from lemurc.units import size
 
 MOST_KINDS = 4
 MOST_TRANSFERS = 12

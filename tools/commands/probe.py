@@ -9,7 +9,8 @@ from lemurc.tools import flags
 from lemurc.tools.probe import ProbeResult
 from lemurc.tools.progress import progress
 from lemurc.tools.report import emit
-from lemurc.tools.table import columns, duration, number, size
+from lemurc.tools.table import columns, duration, number
+from lemurc.units import size
 
 
 @click.command("probe")

@@ -23,6 +23,12 @@ from lemurc.tools.table import columns, duration
     callback=flags.seconds,
     help="Give the call up after this long (2, 500ms, 1m).",
 )
+@click.option(
+    "--load-timeout",
+    metavar="SECONDS",
+    callback=flags.seconds,
+    help="Do without a device that takes longer than this to load one of its stages.",
+)
 @flags.imports
 @flags.strict
 @flags.common
@@ -35,6 +41,7 @@ def command(
     output: str | None,
     trace: str | None,
     timeout: float | None,
+    load_timeout: float | None,
     imports: tuple[str, ...],
     strict: bool,
     as_json: bool,
@@ -57,6 +64,7 @@ def command(
         imports=imports,
         trace=trace,
         timeout=timeout,
+        load_timeout=load_timeout,
     )
     if as_json:
         emit("run", result)

@@ -4,8 +4,9 @@ import click
 
 from lemurc.tools import flags
 from lemurc.tools.report import emit
-from lemurc.tools.table import columns, duration, size
+from lemurc.tools.table import columns, duration
 from lemurc.tools.trace import TraceResult, TraceTrack
+from lemurc.units import size
 
 
 @click.command("trace")
