@@ -65,7 +65,8 @@ def split(
     sizes: Sizes,
 ) -> list[ir.Operation]:
     """Put the pieces `found` of the group that `call` calls in its place: an operation for each."""
-    body = functions[graphs.callee(call)]
+    called = functions[graphs.callee(call)]
+    body = called.clone(ir.InsertionPoint(called)).operation  # others may call it too
     graph = Graph(body)
     single = {piece[0]: graph.nodes[piece[0]] for piece in found if len(piece) == 1}
     calls = outline_groups(module, graph, [piece for piece in found if len(piece) > 1], functions)
@@ -78,7 +79,9 @@ def split(
             member.attributes[name] = value
     clones = dict(zip(inner, members, strict=True))
     first: dict[int, ir.Operation] = {**single, **calls}
-    return [clones[first[piece[0]]] for piece in found]
+    apart = [clones[first[piece[0]]] for piece in found]
+    body.erase()
+    return apart
 
 
 def _read_once(graph: Graph, index: int) -> bool:
