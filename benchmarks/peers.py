@@ -31,6 +31,7 @@ def eager(model: nn.Module, args: Args, threads: int) -> Run:
 
 def inductor(model: nn.Module, args: Args, threads: int) -> Run:
     torch.set_num_threads(threads)
+    torch._dynamo.reset()  # else it gives up compiling after so many of one class
     return eager(torch.compile(model), args, threads)  # type: ignore[arg-type]
 
 

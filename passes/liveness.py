@@ -14,6 +14,9 @@ from lemurc.passes import graph as graphs
 from lemurc.passes.graph import VIEWS, Graph
 from lemurc.passes.sizes import Sizes
 
+_TILES_OF_A_RUN, _FULL_OF_A_RUN = 16, 12
+"""Tiles that are stored together, and how many of them are used at least but in the last run."""
+
 _SCORE_BYTES = 4
 """Scores of attention are f32 whatever it multiplies, or f64."""
 
@@ -103,7 +106,8 @@ def held_inside(op: ir.Operation, sizes: Sizes, functions: Mapping[str, ir.Opera
     """What a composite has while it runs, besides what it reads and makes.
 
     A fused group has its temporaries. Attention that is taken to pieces has its scores twice;
-    kernels, and IREE on GPUs, have none: they want f32 of four dimensions.
+    kernels, and IREE on GPUs, have none: they want f32 of four dimensions. A convolution may
+    have its image in overlapping tiles.
     """
     body = functions.get(graphs.callee(op))
     kind = "" if body is None else body.attributes["lemur.composite"].value
@@ -113,4 +117,18 @@ def held_inside(op: ir.Operation, sizes: Sizes, functions: Mapping[str, ir.Opera
         query, key = list(op.operands)[:2]
         if query.type.rank != 4 or str(query.type.element_type) != "f32":
             return 2 * prod(sizes.shape(query)[:-1]) * sizes.shape(key)[-2] * _SCORE_BYTES
+    if body is not None and kind == "conv":
+        return _overlapping_tiles(op, body, sizes)
     return 0
+
+
+def _overlapping_tiles(op: ir.Operation, body: ir.Operation, sizes: Sizes) -> int:
+    """What Winograd's convolutions hold, at most: (m + 2)^2 numbers for m^2 of the result, m 2
+    or 4, in runs of tiles that are not all full."""
+    image, weight, result = (sizes.shape(x) for x in (*list(op.operands)[:2], op.results[0]))
+    steps = [list(body.attributes[f"lemur.{name}"]) for name in ("stride", "dilation")]
+    if len(image) != 4 or list(weight[2:]) != [3, 3] or any(set(step) != {1} for step in steps):
+        return 0
+    tiles = max(prod(-(-n // m) for n in result[2:]) * (m + 2) ** 2 for m in (2, 4))
+    run = _TILES_OF_A_RUN * (4 + 2) ** 2
+    return image[0] * (image[1] + 1) * (tiles * _TILES_OF_A_RUN // _FULL_OF_A_RUN + run) * 4

@@ -32,6 +32,10 @@ DRIVERS = {
 HOST_TARGETS = ("cpu", "vmvx")
 """Computed by the processor, from host memory, on as many devices as a plan names."""
 
+WORKER_STACK = 1 << 20
+"""Bytes of stack of each CPU worker. IREE's 128 KiB are less than code may take (see
+targets/cpu), and beyond them lies other memory of the process, with one page between."""
+
 _lock = threading.Lock()
 _opened: dict[str, Any] = {}
 _found: dict[str, tuple[list[dict[str, Any]], str]] = {}
@@ -205,8 +209,10 @@ def cpu_threads() -> int:
 
 def _create(target: str, number: int, driver: str, name: str) -> Any:
     from iree.runtime import get_driver
+    from iree.runtime.flags import parse_flags
 
     if target in HOST_TARGETS:
+        parse_flags(f"--task_worker_stack_size={WORKER_STACK}")
         return get_driver(driver).create_default_device()
     entries, reason = _query(target)
     if number >= len(entries):

@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import iree.runtime as rt
 
 from lemurc.errors import ArtifactError
 from lemurc.manifest import ModuleFile, Stage
+from lemurc.runtime import loans
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.iree_errors import translated
@@ -50,7 +52,7 @@ class StageExecutor:
                 index = rt.ParameterIndex()
                 for k, parameter in enumerate(module.parameters):
                     weight = artifact.weight_bytes(parameter)
-                    index.add_buffer(f"p{k}", weight)
+                    loans.lend(weight, partial(index.add_buffer, f"p{k}"))
                     self.weight_bytes[parameter] = len(weight)
                 provider = index.create_provider(scope="model")
                 modules.append(rt.create_io_parameters_module(instance, provider))

@@ -21,6 +21,7 @@ import numpy as np
 
 from lemurc.errors import UsageError
 from lemurc.manifest import RANDOM_STATE, Plan
+from lemurc.runtime import loans
 from lemurc.runtime.arguments import Arguments
 from lemurc.runtime.artifact import Artifact
 from lemurc.runtime.async_calls import CLOSING_SECONDS, AsyncCalls
@@ -127,6 +128,7 @@ class Session:
         self._process = os.getpid()
         wanted = [devices] if isinstance(devices, str) else devices
         limit = _checked_timeout(timeout)
+        loans.settle()  # of sessions that were dropped, not closed
         self._deployment = Deployment(artifact, wanted, strict, simulate, limit)
 
     # Calling
@@ -381,6 +383,7 @@ class Session:
         self._deployment.close()
         self._state = None
         self.artifact.close()
+        loans.settle()
         if not (ended and idle):
             warn(f"the session was closed while a call on {', '.join(self.devices)} did not end")
 

@@ -84,11 +84,10 @@ class Lane:
 
 def host_view(array: np.ndarray, device: OpenDevice, element: int, copy: bool) -> tuple[Any, bool]:
     """A buffer view on a CPU device, and whether it is the caller's own memory."""
-    if not array.flags.c_contiguous:
-        array = np.array(array, order="C")
     allocator = device.hal.allocator
     if (
         not copy
+        and array.flags.c_contiguous
         and array.nbytes >= _IMPORT_BYTES
         and array.flags.writeable
         and array.__array_interface__["data"][0] % ALIGNMENT == 0
@@ -96,6 +95,7 @@ def host_view(array: np.ndarray, device: OpenDevice, element: int, copy: bool) -
         raw = array.reshape(-1).view(np.uint8)
         buffer = allocator.import_host_allocation(raw, _HOST_MEMORY, _HOST_USAGE)
         return HalBufferView(buffer, array.shape, element), True
+    array = np.asarray(array, order="C")
     view = allocator.allocate_buffer_copy(_MAPPABLE_MEMORY, _HOST_USAGE, device.hal, array, element)
     return view, False
 

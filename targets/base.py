@@ -151,6 +151,8 @@ class Target:
     """Whether IREE's own attention serves; where not, it is taken to pieces."""
     fused_reductions: bool = True
     """Whether IREE may fuse what it likes with reductions, and with what reads their results."""
+    fused_products: bool = True
+    """Whether IREE may fuse products with sums over several dimensions that a factor lacks."""
     exact_scalars: bool = True
     """Whether IREE compares, rounds and casts numbers right; where not, it is spelt out."""
     retry: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from lemurc.targets.exact_scalars import exact_scalars
 from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.part_reductions import part_reductions
 from lemurc.targets.select_kernels import SelectKernels
+from lemurc.targets.step_products import step_products
 from lemurc.targets.step_reductions import step_reductions
 from lemurc.targets.unpack_weights import UnpackWeights
 
@@ -44,6 +45,10 @@ def _exact_scalars() -> Step:
     return lambda module: exact_scalars(lower_to_iree.walk(module))
 
 
+def _step_products() -> Step:
+    return lambda module: step_products(lower_to_iree.walk(module))
+
+
 def _step_reductions() -> Step:
     return lambda module: step_reductions(lower_to_iree.walk(module))
 
@@ -59,6 +64,7 @@ IREE_PASSES: dict[str, Callable[..., Step]] = {
     "lower-to-iree": _lower,
     "part-reductions": _part_reductions,
     "select-kernels": _select,
+    "step-products": _step_products,
     "step-reductions": _step_reductions,
     "unpack-weights": _unpack,
 }

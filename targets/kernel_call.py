@@ -26,7 +26,8 @@ _TARGET = '#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">'
 class KernelCall:
     """`operands` are f32 tensors of static shape; the C name is `lemurc_<kernel>`.
 
-    `workgroups` is one to three numbers; the C function gets as many indices.
+    An operand may be a call itself, which is made first. `workgroups` is one to three
+    numbers; the C function gets as many indices.
     """
 
     kernel: str
@@ -34,6 +35,18 @@ class KernelCall:
     result_type: Any
     scalars: tuple[Scalar, ...]
     workgroups: tuple[int, ...]
+
+    @property
+    def type(self) -> Any:
+        """As values have one."""
+        return self.result_type
+
+    def kernels(self) -> list[str]:
+        """All that it needs."""
+        inner = [
+            k for call in self.operands if isinstance(call, KernelCall) for k in call.kernels()
+        ]
+        return [*inner, self.kernel]
 
     def shape_key(self) -> tuple[object, ...]:
         """Calls with equal keys can share one executable."""

@@ -16,7 +16,7 @@ from lemurc.targets.composite import (
 )
 from lemurc.targets.kernel_call import KernelCall
 
-_ROW_TILE, _PANEL = 6, 16
+ROW_TILE, PANEL = 6, 16
 """TILE_ROWS and TILE_COLUMNS of kernels/gemm.h."""
 
 _ELEMENTWISE_SHARE = 16384
@@ -24,13 +24,19 @@ _ELEMENTWISE_SHARE = 16384
 
 
 def gelu(found: Composite) -> KernelCall | None:
-    if not activation(found):
-        return None
+    return _elementwise("gelu", found) if activation(found) else None
+
+
+def silu(found: Composite) -> KernelCall:
+    return _elementwise("silu", found)
+
+
+def _elementwise(kernel: str, found: Composite) -> KernelCall:
     count = prod(found.result_shape())
-    share = _round_up(max(_ELEMENTWISE_SHARE, -(-count // 32)), 16)
+    share = round_up(max(_ELEMENTWISE_SHARE, -(-count // 32)), 16)
     groups = (-(-count // share),)
     (x,) = found.call.operands
-    return KernelCall("gelu", (x,), found.call.results[0].type, (count, share), groups)
+    return KernelCall(kernel, (x,), found.call.results[0].type, (count, share), groups)
 
 
 def activation(found: Composite) -> int:
@@ -38,18 +44,51 @@ def activation(found: Composite) -> int:
     return 2 if found.kind == "gelu" and found.attributes.get("approximate") == "none" else 0
 
 
-def layer_norm(found: Composite) -> KernelCall | None:
-    given, shape = found.operands(), found.result_shape()
-    outer = len(shape) - int(found.attributes.get("normalized_rank", 1))
-    rows, n = prod(shape[:outer]), prod(shape[outer:])
-    share = max(1, -(-rows // 32), _ELEMENTWISE_SHARE // n)
+def layer_norm(found: Composite) -> KernelCall:
+    given = found.operands()
+    rows, n = _rows(found)
     x = given["input"]
     # An absent weight is passed as the input and not read.
     operands = (x, given.get("weight", x), given.get("bias", x))
     flags = (int("weight" in given), int("bias" in given))
-    scalars = (float(found.attributes["eps"]), rows, n, *flags, share)
-    groups = (-(-rows // share),)
-    return KernelCall("layer_norm", operands, found.call.results[0].type, scalars, groups)
+    return _by_rows(
+        "layer_norm", found, operands, (float(found.attributes["eps"]), rows, n, *flags)
+    )
+
+
+def rms_norm(found: Composite) -> KernelCall | None:
+    given = found.operands()
+    if "eps" not in found.attributes:
+        return None
+    rows, n = _rows(found)
+    operands = (given["input"], given.get("weight", given["input"]))
+    scalars = (float(found.attributes["eps"]), rows, n, int("weight" in given))
+    return _by_rows("rms_norm", found, operands, scalars)
+
+
+def _rows(found: Composite) -> tuple[int, int]:
+    """How many rows are normalized, and how long one is."""
+    shape = found.result_shape()
+    outer = len(shape) - int(found.attributes.get("normalized_rank", 1))
+    return prod(shape[:outer]), prod(shape[outer:])
+
+
+def softmax(found: Composite) -> KernelCall | None:
+    """Over the last dimension."""
+    shape = found.result_shape()
+    if not shape or found.attributes["dim"] != len(shape) - 1:
+        return None
+    return _by_rows("softmax", found, tuple(found.call.operands), (prod(shape[:-1]), shape[-1]))
+
+
+def _by_rows(
+    kernel: str, found: Composite, operands: tuple[Any, ...], scalars: tuple[float, ...]
+) -> KernelCall:
+    """A call whose workgroups have so many rows each, the last scalar."""
+    rows, n = _rows(found)
+    share = max(1, -(-rows // 32), _ELEMENTWISE_SHARE // max(n, 1))
+    result = found.call.results[0].type
+    return KernelCall(kernel, operands, result, (*scalars, share), (-(-rows // share),))
 
 
 def linear(found: Composite, activation: int = 0) -> KernelCall | None:
@@ -64,43 +103,13 @@ def linear(found: Composite, activation: int = 0) -> KernelCall | None:
     m = prod(x.type.shape[:-1])
     if bias is not None and (not is_static_f32(bias.type) or list(bias.type.shape) != [n]):
         return None
-    panels, tiles = _divide(-(-n // _PANEL), -(-m // _ROW_TILE))
-    groups = (-(-n // (_PANEL * panels)), -(-m // (_ROW_TILE * tiles)))
+    panels, tiles = _divide(-(-n // PANEL), -(-m // ROW_TILE))
+    groups = (-(-n // (PANEL * panels)), -(-m // (ROW_TILE * tiles)))
     scalars = (m, n, k, int(bias is not None), activation, panels, tiles)
     layout = "panels16_transposed" if transposed else "panels16"
-    packed = weight_in_layout(weight, layout, [-(-n // _PANEL), k, _PANEL])
+    packed = weight_in_layout(weight, layout, [-(-n // PANEL), k, PANEL])
     operands = (x, packed, bias if bias is not None else x)
     return KernelCall("linear", operands, found.call.results[0].type, scalars, groups)
-
-
-def conv(found: Composite) -> KernelCall | None:
-    """A plain convolution of images; the artifact stores its weight in groups of filters."""
-    given, attributes = found.operands(), found.attributes
-    x, weight = given["input"], given["weight"]
-    if len(x.type.shape) != 4 or attributes.get("transposed") or attributes.get("groups") != 1:
-        return None
-    if weight_name(weight) is None:
-        return None
-    images, channels, height, width = x.type.shape
-    filters, _, kernel_h, kernel_w = weight.type.shape
-    out_height, out_width = found.result_shape()[2:]
-    bias = given.get("bias")
-    all_panels, all_tiles = -(-out_height * out_width // _PANEL), -(-filters // _ROW_TILE)
-    panels = min(8, _round_up(-(-all_panels // 8), 2))
-    # Where there are few panels of pixels, the filters are divided too.
-    tiles = -(-all_tiles // max(1, min(all_tiles, 8 // -(-all_panels // panels))))
-    sizes = (channels, height, width, filters, out_height, out_width, kernel_h, kernel_w)
-    steps = (*attributes["stride"], *attributes["padding"], *attributes["dilation"])
-    scalars = (*sizes, *steps, int(bias is not None), 0, panels, tiles)
-    groups = (
-        -(-all_panels // panels),
-        -(-all_tiles // tiles),
-        images,
-    )
-    depth = channels * kernel_h * kernel_w
-    grouped = weight_in_layout(weight, "rows6", [all_tiles, depth, _ROW_TILE])
-    operands = (x, grouped, bias if bias is not None else x)
-    return KernelCall("conv", operands, found.call.results[0].type, scalars, groups)
 
 
 _WIDEST_HEAD = 128
@@ -131,7 +140,7 @@ def attention(found: Composite) -> KernelCall | None:
         if mask is None or not (steps_ := _mask_steps(mask, (batch, heads, queries, keys))):
             return None
         steps = steps_
-    rows = min(48, _round_up(-(-queries // max(1, 8 // (batch * heads))), _ROW_TILE))
+    rows = min(48, round_up(-(-queries // max(1, 8 // (batch * heads))), ROW_TILE))
     scale = float(found.attributes.get("scale", width**-0.5))
     sizes = (heads, kv_heads, queries, keys, width, v_width)
     scalars = (scale, *sizes, int(causal), int(masked), *steps, rows)
@@ -163,5 +172,5 @@ def _divide(panels: int, tiles: int) -> tuple[int, int]:
     return wide, -(-tiles // row_groups)
 
 
-def _round_up(number: int, multiple: int) -> int:
+def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple

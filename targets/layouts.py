@@ -14,12 +14,12 @@ ROWS = 6
 
 
 def panels16(weight: Array) -> Array:
-    """[N, K] to [ceil(N / 16), K, 16], the last panel padded with zeros."""
-    return _interleaved(weight, PANEL)
+    """[N, ...] to [ceil(N / 16), K, 16], K of what follows N, the last panel padded with zeros."""
+    return _interleaved(weight.reshape(len(weight), -1), PANEL)
 
 
 def rows6(weight: Array) -> Array:
-    """[F, ...] to [ceil(F / 6), K, 6], where K counts what follows F."""
+    """The same in groups of 6."""
     return _interleaved(weight.reshape(len(weight), -1), ROWS)
 
 

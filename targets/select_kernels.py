@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lemurc.targets import kernels
+from lemurc.targets import conv_kernels, kernels
 from lemurc.targets.composite import Composite, composite
 from lemurc.targets.cpu import library
 from lemurc.targets.kernel_call import KernelCall, executable
@@ -67,16 +67,49 @@ class SelectKernels:
         executables: dict[tuple[object, ...], str],
     ) -> None:
         call, swallowed = replacement
+        op = found.call
+        op.results[0].replace_all_uses_with(self._dispatch(module, op, call, executables))
+        op.erase()
+        if swallowed is not None:
+            swallowed.call.erase()
+        self.used[call.kernel] += 1
+
+    def _dispatch(
+        self, module: Any, op: Any, call: KernelCall, executables: dict[tuple[object, ...], str]
+    ) -> Any:
+        """The result of `call`, made in front of `op`."""
+        from iree.compiler import ir
+
+        operands = [
+            self._dispatch(module, op, operand, executables)
+            if isinstance(operand, KernelCall)
+            else operand
+            for operand in call.operands
+        ]
+        name = self._executable(module, call, executables)
+        return ir.Operation.create(
+            "flow.dispatch",
+            results=[call.result_type],
+            operands=operands,
+            attributes={
+                "entry_points": ir.Attribute.parse(f"[@{name}::@{name}]"),
+                "operandSegmentSizes": ir.Attribute.parse(f"array<i32: 0, {len(operands)}, 0, 0>"),
+                "tied_operands": ir.Attribute.parse("[-1 : index]"),
+            },
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
+        ).results[0]
+
+    def _executable(
+        self, module: Any, call: KernelCall, executables: dict[tuple[object, ...], str]
+    ) -> str:
         key = call.shape_key()
         if key not in executables:
             executables[key] = f"{PREFIX}{call.kernel}_{len(executables)}"
             bitcode = library.bitcode(self.arch, call.kernel)
             assert bitcode is not None
             declare(module, executable(executables[key], call, bitcode))
-        _dispatch(found.call, call, executables[key])
-        if swallowed is not None:
-            swallowed.call.erase()
-        self.used[call.kernel] += 1
+        return executables[key]
 
 
 _Replacement = tuple[KernelCall, Composite | None]
@@ -84,11 +117,14 @@ _Replacement = tuple[KernelCall, Composite | None]
 
 _BUILDERS: dict[str, tuple[str, Callable[[Composite], KernelCall | None]]] = {
     "attention": ("attention", kernels.attention),
-    "conv": ("conv", kernels.conv),
+    "conv": ("conv", conv_kernels.conv),
     "gelu": ("gelu", kernels.gelu),
     "layer_norm": ("layer_norm", kernels.layer_norm),
     "linear": ("linear", kernels.linear),
     "matmul": ("linear", kernels.linear),
+    "rms_norm": ("rms_norm", kernels.rms_norm),
+    "silu": ("silu", kernels.silu),
+    "softmax": ("softmax", kernels.softmax),
 }
 """Composite kind -> the kernel it needs, and how to call it."""
 
@@ -128,23 +164,3 @@ def _is_fused_group(function: Any) -> bool:
     attributes = function.attributes
     fused = "lemur.composite" in attributes and attributes["lemur.composite"].value == "fused"
     return fused and "no_inline" in attributes
-
-
-def _dispatch(op: Any, call: KernelCall, name: str) -> None:
-    from iree.compiler import ir
-
-    operands = call.operands
-    dispatch = ir.Operation.create(
-        "flow.dispatch",
-        results=[call.result_type],
-        operands=list(operands),
-        attributes={
-            "entry_points": ir.Attribute.parse(f"[@{name}::@{name}]"),
-            "operandSegmentSizes": ir.Attribute.parse(f"array<i32: 0, {len(operands)}, 0, 0>"),
-            "tied_operands": ir.Attribute.parse("[-1 : index]"),
-        },
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.results[0].replace_all_uses_with(dispatch.results[0])
-    op.erase()

@@ -8,6 +8,7 @@ from lemurc.targets.exact_scalars import exact_scalars
 from lemurc.targets.guard_attention import guard_attention
 from lemurc.targets.lower_to_iree import walk
 from lemurc.targets.part_reductions import part_reductions
+from lemurc.targets.step_products import step_products
 from lemurc.targets.step_reductions import step_reductions
 from lemurc.targets.unpack_weights import UnpackWeights
 
@@ -19,6 +20,8 @@ def last_passes(target: Target) -> Select:
         if not target.fused_reductions:
             step_reductions(walk(module))
             part_reductions(walk(module))
+        if not target.fused_products:
+            step_products(walk(module))
         if not target.exact_scalars:
             exact_scalars(walk(module))
 

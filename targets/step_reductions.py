@@ -29,22 +29,22 @@ def step_reductions(operations: Iterable[Any]) -> None:
     """Rewrite reductions to one result by an operation whose neutral element is known; where it
     is not, what is reduced is memory of its own, and IREE collapses the dimensions."""
     for operation in list(operations):
-        if operation.name == "linalg.generic" and len(_reduced(operation)) > _AT_ONCE:
-            _step(operation)
+        if operation.name == "linalg.generic" and len(reduced(operation)) > _AT_ONCE:
+            step(operation, _AT_ONCE)
 
 
-def _reduced(operation: Any) -> list[int]:
+def reduced(operation: Any) -> list[int]:
     kinds = operation.attributes["iterator_types"]
     return [axis for axis, kind in enumerate(kinds) if "reduction" in str(kind)]
 
 
-def _step(operation: Any) -> None:
-    """Reduce the last dimensions, then what is left."""
+def step(operation: Any, at_once: int) -> None:
+    """Reduce the last `at_once` dimensions, then as many of what is left, and so on."""
     from iree.compiler import ir
     from iree.compiler.dialects import linalg, tensor
 
-    combiner = _combiner(operation)
-    axes = _reduced(operation)[:-_AT_ONCE]
+    combiner = combiner_of(operation)
+    axes = reduced(operation)[:-at_once]
     maps = [attribute.value for attribute in operation.attributes["indexing_maps"]]
     *inputs, start = operation.operands
     if combiner is None or not all(map(_is_projection, maps)):
@@ -59,15 +59,14 @@ def _step(operation: Any) -> None:
         neutral = _constant(element, _NEUTRAL[combiner.name])
         partial = linalg.fill(neutral, outs=[tensor.empty(sizes, element)])
         into = _projection(between, maps[-1].n_dims)
-        left = [axis for axis in _reduced(operation) if axis not in axes]
+        left = [axis for axis in reduced(operation) if axis not in axes]
         first = _generic(inputs, partial, [*maps[:-1], into], left)
         rank = len(between)
         both = [
             _projection(range(rank), rank),
             _projection([between.index(axis) for axis in kept], rank),
         ]
-        reduced = [between.index(axis) for axis in axes]
-        last = _generic([first.results[0]], start, both, reduced)
+        last = _generic([first.results[0]], start, both, map(between.index, axes))
         block = last.regions[0].blocks.append(element, element)
         with ir.InsertionPoint(block):
             combined = combiner.clone()
@@ -76,11 +75,11 @@ def _step(operation: Any) -> None:
     operation.regions[0].blocks[0].append_to(first.regions[0])
     operation.results[0].replace_all_uses_with(last.results[0])
     operation.erase()
-    if len(axes) > _AT_ONCE:
-        _step(last)
+    if len(axes) > at_once:
+        step(last, at_once)
 
 
-def _combiner(operation: Any) -> Any | None:
+def combiner_of(operation: Any) -> Any | None:
     """The operation that joins an entry to the result so far, if its neutral element is known."""
     from iree.compiler import ir
 
@@ -136,16 +135,14 @@ def _constant(kind: Any, value: float) -> Any:
     return arith.constant(kind, attribute)
 
 
-def _generic(inputs: Sequence[Any], start: Any, maps: Any, reduced: Iterable[int]) -> Any:
+def _generic(inputs: Sequence[Any], start: Any, maps: Any, axes: Iterable[int]) -> Any:
     """A linalg.generic without a body."""
     from iree.compiler import ir
     from iree.compiler.dialects import linalg
 
-    reduced = list(reduced)
+    axes = list(axes)
     kinds = [
-        ir.Attribute.parse(
-            f"#linalg.iterator_type<{'reduction' if axis in reduced else 'parallel'}>"
-        )
+        ir.Attribute.parse(f"#linalg.iterator_type<{'reduction' if axis in axes else 'parallel'}>")
         for axis in range(maps[0].n_dims)
     ]
     indexing = ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])

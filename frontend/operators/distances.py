@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from lemurc.frontend.operators.floating import Table
+from lemurc.frontend.operators.floating import HALVES, Table
 
 
 def cdist(
@@ -20,6 +20,16 @@ def pdist(points: torch.Tensor, p: float = 2.0) -> torch.Tensor:
 
 def dist(left: torch.Tensor, right: torch.Tensor, p: float = 2.0) -> torch.Tensor:
     return _norm((left - right).flatten(), p)
+
+
+def pairwise_distance(
+    left: torch.Tensor,
+    right: torch.Tensor,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    keepdim: bool = False,
+) -> torch.Tensor:
+    return torch.linalg.vector_norm(left - right + eps, p, -1, keepdim)
 
 
 def _norm(difference: torch.Tensor, p: float) -> torch.Tensor:
@@ -55,9 +65,28 @@ def linalg_norm(
     return torch.linalg.vector_norm(values, ord, dim, keepdim, dtype=dtype)
 
 
+def vector_norm(
+    values: torch.Tensor,
+    ord: float = 2.0,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Sums of halves are of f32, as PyTorch's are; torch-mlir's lose all that is small beside
+    them."""
+    result = dtype or values.dtype
+    if HALVES.isdisjoint((values.dtype, result)):
+        return NotImplemented
+    wide = torch.linalg.vector_norm(values.to(torch.float32), ord, dim, keepdim)
+    return wide.to(result)
+
+
 TABLE: Table = {
     torch.ops.aten._cdist_forward.default: cdist,
     torch.ops.aten._pdist_forward.default: pdist,
     torch.ops.aten.dist.default: dist,
     torch.ops.aten.linalg_norm.default: linalg_norm,
+    torch.ops.aten.pairwise_distance.default: pairwise_distance,
+    torch.ops.aten.linalg_vector_norm.default: vector_norm,
 }

@@ -9,6 +9,8 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 
 Table = dict[Any, Callable[..., Any]]
 
+HALVES = frozenset((torch.float16, torch.bfloat16))
+
 
 def computed_in_float(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """Tensors arrive as f32 or f64; the result has the type eager would give.

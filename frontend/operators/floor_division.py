@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-_HALVES = (torch.float16, torch.bfloat16)
+from lemurc.frontend.operators.floating import HALVES
 
 
 def floor_divide(x: Any, y: Any) -> torch.Tensor:
@@ -17,7 +17,7 @@ def floor_divide(x: Any, y: Any) -> torch.Tensor:
     """
     dtype = torch.result_type(x, y)
     alone = not isinstance(y, torch.Tensor) or y.numel() == 1
-    wide = torch.float32 if alone and dtype in _HALVES else dtype
+    wide = torch.float32 if alone and dtype in HALVES else dtype
     is_bf16 = wide is torch.bfloat16
 
     def rounded(value: torch.Tensor) -> torch.Tensor:

@@ -67,6 +67,12 @@ def average(values: torch.Tensor, output_size: list[int]) -> Any:
     if any(isinstance(length, int) and 0 in (length, size) for length, size in pairs):
         return NotImplemented
     if all(isinstance(length, int) and not length % size for length, size in pairs):
+        # torch-mlir has images in batches only, and of one dimension only one window
+        if len(pairs) == 1:
+            whole = _aten.adaptive_avg_pool2d(values.unsqueeze(-2), [1, *output_size])
+            return whole.squeeze(-2)
+        if len(pairs) == 2 and values.dim() == 3:
+            return _aten.adaptive_avg_pool2d(values.unsqueeze(0), output_size).squeeze(0)
         return NotImplemented
     if all(size == 1 for size in output_size):
         return values.mean(list(range(-len(pairs), 0)), keepdim=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from lemurc.frontend.operators.floating import Table
+from lemurc.frontend.operators.floating import HALVES, Table
 
 _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 _SUM, _MEAN, _MAX = 0, 1, 2
@@ -16,6 +16,33 @@ def scatter_reduce(
     if not isinstance(src, torch.Tensor):
         src = torch.full(index.shape, src, dtype=values.dtype)
     return torch.scatter_reduce(values, dim, index, src, _REDUCTIONS[reduce])
+
+
+def scatter_add(
+    values: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor
+) -> torch.Tensor:
+    """Halves are summed in f32, as eager does."""
+    if values.dtype not in HALVES:
+        return NotImplemented
+    wide = values.to(torch.float32)
+    return torch.scatter_add(wide, dim, index, src.to(torch.float32)).to(values.dtype)
+
+
+def scatter_reduce_two(
+    values: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    src: torch.Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> torch.Tensor:
+    """The same."""
+    if values.dtype not in HALVES or reduce not in ("sum", "mean", "prod"):
+        return NotImplemented
+    wide, given = values.to(torch.float32), src.to(torch.float32)
+    made = torch.scatter_reduce(wide, dim, index, given, reduce, include_self=include_self)
+    return made.to(values.dtype)
 
 
 def index_reduce(
@@ -159,4 +186,6 @@ TABLE: Table = {
     _aten.put.default: put,
     _aten.scatter.reduce: scatter_reduce,
     _aten.scatter.value_reduce: scatter_reduce,
+    _aten.scatter_add.default: scatter_add,
+    _aten.scatter_reduce.two: scatter_reduce_two,
 }

@@ -6,15 +6,15 @@ A pure-Python installation has none: stages then compile without kernels, only s
 import functools
 from importlib.resources import files
 
-ISAS = {"x86-64-v3": "x86_64_v3", "x86-64-v4": "x86_64_v3"}
-"""Architectures of the cpu target with kernels, and whose code serves them."""
+ISAS = {"x86-64-v3": ("x86_64_v3",), "x86-64-v4": ("x86_64_v4", "x86_64_v3")}
+"""Architectures of the cpu target with kernels, and whose code serves them, the best first."""
 
 
 @functools.cache
 def bitcode(arch: str, kernel: str) -> bytes | None:
     """Bitcode of `kernel` for `arch`; None when there is none."""
-    isa = ISAS.get(arch)
-    if isa is None:
-        return None
-    path = files("lemurc.targets.cpu").joinpath("kernels", isa, f"{kernel}.bc")
-    return path.read_bytes() if path.is_file() else None
+    for isa in ISAS.get(arch, ()):
+        path = files("lemurc.targets.cpu").joinpath("kernels", isa, f"{kernel}.bc")
+        if path.is_file():
+            return path.read_bytes()
+    return None

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 
 import lemurc
 from lemurc.runtime import devices
+from lemurc.targets import cpu
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 X = np.arange(4, dtype=np.float32)
@@ -43,6 +45,26 @@ def test_weights_are_mapped_not_copied(heavy, adder):
     sessions = [lemurc.load(heavy) for _ in range(3)]
     assert private_kb() - before < 8 << 10
     del sessions
+
+
+STACKS = r"""
+import re
+from lemurc.runtime import devices
+devices.open_device("cpu:0")
+lines = open("/proc/self/maps").read().splitlines()
+spans = [[int(x, 16) for x in re.match(r"(\w+)-(\w+)", line).groups()] for line in lines]
+guarded = [b for a, b in zip(range(len(lines)), range(1, len(lines)))
+           if " ---p " in lines[a] and " rw-p " in lines[b] and spans[a][1] == spans[b][0]]
+print(sum(spans[b][1] - spans[b][0] == devices.WORKER_STACK for b in guarded))
+"""
+
+
+@linux
+def test_workers_have_room_for_what_code_may_put_on_the_stack():
+    limit = next(f for f in cpu.TARGET.required if "stack-allocation-limit" in f)
+    assert devices.WORKER_STACK >= 4 * int(limit.partition("=")[2])
+    ran = subprocess.run([sys.executable, "-c", STACKS], capture_output=True, text=True)
+    assert int(ran.stdout) >= 1, ran.stderr
 
 
 @linux

@@ -1,9 +1,16 @@
 """Stages to compile, and a way to run what comes out."""
 
+import ctypes
+import math
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+from lemurc.targets.cpu import host_architecture, library
 
 LINEAR_STAGE = """
 #id = affine_map<(d0, d1) -> (d0, d1)>
@@ -112,3 +119,68 @@ def _to_host(rt, device, view) -> np.ndarray:
     done.wait(1)
     dtype = rt.HalElementType.map_to_dtype(view.element_type)
     return np.array(staging.map().asarray(tuple(view.shape), dtype))
+
+
+KERNEL_SOURCES = Path(__file__).parents[2] / "targets" / "cpu" / "kernels"
+KERNEL_FLAGS = (
+    "-O3 -ffreestanding -fno-builtin -fno-sanitize=undefined -fPIC -shared -nostdlib"
+).split()
+
+
+class Guarded:
+    """An output with sentinels around it, to notice a write outside."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        size = math.prod(shape)
+        self._room = np.full(size + 32, 12345.0, np.float32)
+        self.array = self._room[16 : 16 + size].reshape(shape)
+
+    def check(self) -> np.ndarray:
+        assert (self._room[:16] == 12345.0).all() and (self._room[-16:] == 12345.0).all()
+        return self.array
+
+
+class KernelLibrary:
+    """The C kernels, to be called without IREE."""
+
+    guarded = Guarded
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path))
+
+    def call(self, name: str, *arguments) -> None:
+        """Arrays are passed as a pointer to their data and offset 0."""
+        function = getattr(self._library, f"lemurc_{name}")
+        converted = []
+        for argument in arguments:
+            if isinstance(argument, np.ndarray):
+                converted += [ctypes.c_void_p(argument.ctypes.data), ctypes.c_long(0)]
+            elif isinstance(argument, float):
+                converted.append(ctypes.c_double(argument))
+            else:
+                converted.append(ctypes.c_long(argument))
+        function.restype = None
+        function(*converted)
+
+    @staticmethod
+    def unaligned(array: np.ndarray) -> np.ndarray:
+        """A copy whose data starts 4 bytes after a multiple of 32."""
+        room = np.zeros(array.size + 16, np.float32)
+        start = next(k for k in range(16) if (room.ctypes.data + 4 * k) % 32 == 4)
+        view = room[start : start + array.size].reshape(array.shape)
+        view[...] = array
+        return view
+
+
+@pytest.fixture(scope="session", params=["x86_64_v3", "x86_64_v4"])
+def kernels(request, tmp_path_factory):
+    """The kernels as a shared library, for each instruction set that this CPU has."""
+    pytest.importorskip("ziglang")
+    if request.param not in library.ISAS.get(host_architecture(), ()):
+        pytest.skip(f"this CPU is no {request.param}")
+    path = tmp_path_factory.mktemp("kernels") / "kernels.so"
+    compiler = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-gnu"]
+    sources = [str(source) for source in sorted(KERNEL_SOURCES.glob("*.c"))]
+    command = [*compiler, f"-mcpu={request.param}", *KERNEL_FLAGS, *sources, "-o", str(path)]
+    subprocess.run(command, check=True, timeout=240)
+    return KernelLibrary(path)

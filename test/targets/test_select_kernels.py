@@ -154,43 +154,59 @@ def test_a_product_with_a_weight(run_module, kind, weight, uses):
         np.testing.assert_allclose(y[1], product, rtol=1e-5, atol=1e-5)
 
 
-def conv_stage(groups: int = 1, transposed: str = "false") -> str:
-    types = "(tensor<2x3x9x9xf32>, tensor<7x3x3x3xf32>) -> tensor<2x7x5x5xf32>"
+def conv_stage(
+    groups: int = 1, transposed: str = "false", stride: int = 2, channels: int = 3, filters: int = 7
+) -> str:
+    out = 8 // stride + 1
+    x, w = f"tensor<2x{channels}x9x9xf32>", f"tensor<{filters}x{channels // groups}x3x3xf32>"
+    y = f"tensor<2x{filters}x{out}x{out}xf32>"
     return f"""
     module @stage0 {{
-      func.func @run(%x: tensor<2x3x9x9xf32>, %w: tensor<7x3x3x3xf32> {{lemur.param = "w"}})
-          -> tensor<2x7x5x5xf32> {{
-        %0 = "func.call"(%x, %w) <{{callee = @conv, no_inline}}> : {types}
-        return %0 : tensor<2x7x5x5xf32>
+      func.func @run(%x: {x}, %w: {w} {{lemur.param = "w"}}) -> {y} {{
+        %0 = "func.call"(%x, %w) <{{callee = @conv, no_inline}}> : ({x}, {w}) -> {y}
+        return %0 : {y}
       }}
-      func.func private @conv(%x: tensor<2x3x9x9xf32>, %w: tensor<7x3x3x3xf32>)
-          -> tensor<2x7x5x5xf32>
+      func.func private @conv(%x: {x}, %w: {w}) -> {y}
           attributes {{lemur.composite = "conv", lemur.operands = ["input", "weight"],
-                      lemur.stride = array<i64: 2, 2>, lemur.padding = array<i64: 1, 1>,
+                      lemur.stride = array<i64: {stride}, {stride}>,
+                      lemur.padding = array<i64: 1, 1>,
                       lemur.dilation = array<i64: 1, 1>, lemur.groups = {groups} : i64,
                       lemur.transposed = {transposed}, no_inline}} {{
-        %0 = tensor.empty() : tensor<2x7x5x5xf32>
-        return %0 : tensor<2x7x5x5xf32>
+        %0 = tensor.empty() : {y}
+        return %0 : {y}
       }}
     }}"""
 
 
 @needs_bitcode
 @pytest.mark.skipif(host_architecture() not in (ARCH, "x86-64-v4"), reason="needs AVX2")
-def test_a_convolution(run_module):
-    lowered = lower_to_iree(conv_stage(), select=SelectKernels(ARCH).run)
-    assert lowered.parameters == ("w@rows6",)
+@pytest.mark.parametrize(
+    ("stride", "channels", "filters", "parameters"),
+    [(2, 3, 7, ("w@rows6",)), (1, 3, 7, ("w@rows6",)), (1, 17, 35, ("w@panels16",))],
+)
+def test_a_convolution(run_module, stride, channels, filters, parameters):
+    stage = conv_stage(stride=stride, channels=channels, filters=filters)
+    lowered = lower_to_iree(stage, select=SelectKernels(ARCH).run)
+    assert lowered.parameters == parameters
     flags = registry.get("cpu").flags(ARCH, lowered.traits)
     (module,) = compile_jobs([CompileJob("s", "cpu", ARCH, lowered.bytecode, flags)])
     assert isinstance(module, bytes), module
     rng = np.random.default_rng(0)
-    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 9, 9), (7, 3, 3, 3)))
-    (y,) = run_module(module, [x], [in_layout({"w": w}, "w@rows6")], "local-sync")
+    x = rng.standard_normal((2, channels, 9, 9)).astype(np.float32)
+    w = rng.standard_normal((filters, channels, 3, 3)).astype(np.float32)
+    given = [in_layout({"w": w}, name) for name in parameters]
+    (y,) = run_module(module, [x], given, "local-sync")
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
-    np.testing.assert_allclose(y, np.einsum("nchwij,fcij->nfhw", windows, w), rtol=1e-4, atol=1e-5)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    exact = np.einsum("nchwij,fcij->nfhw", windows[:, :, ::stride, ::stride], w)
+    np.testing.assert_allclose(y, exact, rtol=1e-4, atol=5e-5)
+
+
+@needs_bitcode
+def test_a_group_for_each_channel():
+    assert used(conv_stage(groups=3, filters=6)) == {"depthwise": 1}
 
 
 def test_grouped_and_transposed_convolutions_keep_their_reference():
-    assert used(conv_stage(groups=3)) == {}
+    assert used(conv_stage(groups=2, channels=4)) == {}
     assert used(conv_stage(transposed="true")) == {}

@@ -17,6 +17,7 @@ from lemurc.targets.unpack_weights import UnpackWeights, packed_names
     [
         ("panels16", (20, 33)),
         ("panels16", (32, 5)),
+        ("panels16", (20, 3, 3, 3)),
         ("panels16_transposed", (33, 20)),
         ("rows6", (7, 3, 2, 2)),
         ("rows6", (12, 4)),

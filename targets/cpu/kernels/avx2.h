@@ -10,6 +10,8 @@ typedef long i64;
 
 #define INLINE static inline __attribute__((always_inline))
 
+INLINE i64 least(i64 a, i64 b) { return a < b ? a : b; }
+
 INLINE __m256 splat(float x) { return _mm256_set1_ps(x); }
 
 INLINE __m256i tail(i64 n) {

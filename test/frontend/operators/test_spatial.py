@@ -1,5 +1,6 @@
 """Pooling, resizing, convolutions and quantisation against eager."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import lemurc
 from lemurc.frontend.own_decompositions import own_decompositions
 
 aten = torch.ops.aten
@@ -117,3 +119,20 @@ def test_fake_quantisation() -> None:
     operator = aten.fake_quantize_per_channel_affine_cachemask.default
     mine = TABLE[operator](x, scale, zero, 1, -128, 127)[0]
     assert torch.equal(mine, operator(x, scale, zero, 1, -128, 127)[0])
+
+
+@pytest.mark.parametrize(
+    "layer, shape",
+    [
+        (torch.nn.AdaptiveAvgPool1d(1), (2, 12)),
+        (torch.nn.AdaptiveAvgPool1d(4), (2, 12)),
+        (torch.nn.AdaptiveAvgPool1d(3), (2, 3, 12)),
+        (torch.nn.AdaptiveAvgPool2d(1), (3, 4, 6)),
+        (torch.nn.AdaptiveAvgPool2d(2), (3, 4, 6)),
+    ],
+)
+def test_equal_windows_compile_with_and_without_a_batch(
+    layer: torch.nn.Module, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    result = lemurc.compile(layer, (torch.randn(shape),), output=tmp_path / "m.lemur")
+    assert {verdict.status for verdict in result.verdicts} == {"verified"}
