@@ -3,8 +3,14 @@
 Each rule takes a parameter, its gradient, its slots (tensors of the parameter's shape),
 the learning rate and the count of this step (from 1; both scalar tensors) and returns
 the new parameter and the new slots. The formulas are PyTorch's; Lion's are its paper's.
+The field `lr` is the rate of steps that are given none.
+
+`first_gradient` is what a first step from empty slots tells of its gradient, decay included
+where the rule adds it to the gradient. It takes the parameter before and after, the new
+slots and the rate, all NumPy.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +23,7 @@ class SGD:
     dampening: float = 0.0
     weight_decay: float = 0.0
     nesterov: bool = False
+    lr: float | None = None
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -33,6 +40,14 @@ class SGD:
         direction = grad + self.momentum * buffer if self.nesterov else buffer
         return value - lr * direction, (buffer,)
 
+    def first_gradient(self, before: Any, after: Any, slots: tuple[Any, ...], lr: float) -> Any:
+        return slots[0] if self.momentum else (before - after) / lr
+
+    @property
+    def decays_gradient(self) -> float:
+        """The part of the parameter that is added to its gradient."""
+        return self.weight_decay
+
 
 @dataclass(frozen=True)
 class Adam:
@@ -41,6 +56,7 @@ class Adam:
     eps: float = 1e-8
     weight_decay: float = 0.0
     decoupled: bool = False  # AdamW: the decay shrinks the parameter, not the gradient
+    lr: float | None = None
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -54,8 +70,19 @@ class Adam:
         mean = self.beta1 * slots[0] + (1 - self.beta1) * grad
         square = self.beta2 * slots[1] + (1 - self.beta2) * grad * grad
         power = count.to(value.dtype)
-        root = square.sqrt() / (1 - self.beta2**power).sqrt() + self.eps
-        return value - lr / (1 - self.beta1**power) * mean / root, (mean, square)
+        # 1 - beta**count without the rounding of beta, which float32 would show
+        weight1 = -(power * math.log(self.beta1)).expm1() if self.beta1 else 1.0
+        weight2 = -(power * math.log(self.beta2)).expm1() if self.beta2 else 1.0
+        root = (square / weight2).sqrt() + self.eps
+        return value - lr / weight1 * mean / root, (mean, square)
+
+    def first_gradient(self, before: Any, after: Any, slots: tuple[Any, ...], lr: float) -> Any:
+        return slots[0] / (1 - self.beta1)
+
+    @property
+    def decays_gradient(self) -> float:
+        """The part of the parameter that is added to its gradient."""
+        return 0.0 if self.decoupled else self.weight_decay
 
 
 @dataclass(frozen=True)
@@ -63,6 +90,7 @@ class Lion:
     beta1: float = 0.9
     beta2: float = 0.99
     weight_decay: float = 0.0
+    lr: float | None = None
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -72,3 +100,14 @@ class Lion:
         direction = (self.beta1 * slots[0] + (1 - self.beta1) * grad).sign()
         mean = self.beta2 * slots[0] + (1 - self.beta2) * grad
         return value - lr * (direction + self.weight_decay * value), (mean,)
+
+    def first_gradient(self, before: Any, after: Any, slots: tuple[Any, ...], lr: float) -> Any:
+        return slots[0] / (1 - self.beta2)
+
+    @property
+    def decays_gradient(self) -> float:
+        """The part of the parameter that is added to its gradient."""
+        return 0.0
+
+
+Optimizer = SGD | Adam | Lion
