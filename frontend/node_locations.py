@@ -8,8 +8,13 @@ import torch
 from torch_mlir import ir
 from torch_mlir.extras.fx_importer import ContextCache
 
+import lemurc
+
+MODULE = "lemurc.module"
+"""In the metadata `custom` of a node: its module, where it was traced outside of any."""
+
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
-_TORCH = str(Path(torch.__file__).parent)
+_NOT_THE_USERS = tuple(f"{Path(str(package.__file__)).parent}/" for package in (torch, lemurc))
 
 
 class LocatedContextCache(ContextCache):
@@ -22,7 +27,7 @@ class LocatedContextCache(ContextCache):
         frames = [
             ir.Location.file(file, int(line), col=0, context=self._c)
             for file, line in reversed(_FRAME.findall(trace))
-            if not file.startswith(_TORCH)
+            if not file.startswith(_NOT_THE_USERS)
         ]
         if not frames:
             child = ir.Location.unknown(context=self._c)
@@ -34,8 +39,12 @@ class LocatedContextCache(ContextCache):
 
 
 def module_path(node: torch.fx.Node) -> str:
-    """The path of the innermost nn.Module that `node` was traced in."""
-    stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
+    """The path of the innermost nn.Module that `node`, or the forward of it, was traced in."""
+    if path := (node.meta.get("custom") or {}).get(MODULE):
+        return str(path)
+    stack: dict[str, tuple[str, Any]] = (
+        node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    )
     if not stack:
         return ""
     path = list(stack.values())[-1][0]
@@ -44,9 +53,9 @@ def module_path(node: torch.fx.Node) -> str:
 
 
 def python_line(node: torch.fx.Node) -> str:
-    """`model.py:12`, the innermost frame outside PyTorch; empty where unknown."""
+    """`model.py:12`, the innermost frame outside PyTorch and lemurc; empty where unknown."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     for file, line in reversed(frames):
-        if not file.startswith(_TORCH):
+        if not file.startswith(_NOT_THE_USERS):
             return f"{Path(file).name}:{line}"
     return ""

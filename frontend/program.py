@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lemurc.manifest import InputRange, TensorSpec
+from lemurc.manifest import InputRange, TensorSpec, Training
 from lemurc.pytree import Tree
 
 Array = np.ndarray[Any, Any]
@@ -47,7 +47,7 @@ class Program:
     are any. `random` has the functions that draw random numbers, with the positions, among
     what `reference` returns, of what depends on them.
     `reference_name` is what messages call the reference; `producer` says what the model was
-    made by.
+    made by. `training` is there where the functions are those of a training step.
     """
 
     name: str
@@ -62,3 +62,4 @@ class Program:
     random: dict[str, tuple[int, ...]] = field(default_factory=dict)
     reference_name: str = "PyTorch eager"
     producer: dict[str, str] = field(default_factory=dict)
+    training: Training | None = None

@@ -58,6 +58,8 @@ def load(
 ) -> "Session":
     """Open the artifact at `path` and load it on the devices that are here.
 
+    An artifact of `lemurc.compile_training` gives a `Trainer`.
+
     `devices` restricts the choice: "cpu", "vulkan:0". When the preferred plan cannot
     run the next one does, with a LemurcWarning; `strict` makes that a DeviceError.
     `check_weights=False` skips the hash of the weights. `imports` are Python modules to import
@@ -74,7 +76,12 @@ def load(
 
         simulate = read_system(Path(simulate))
     artifact = Artifact.open(path, check_weights=check_weights)
-    return Session(artifact, devices, strict, simulate, timeout, load_timeout)
+    kind = Session
+    if artifact.manifest.training is not None:
+        from lemurc.runtime.trainer import Trainer
+
+        kind = Trainer
+    return kind(artifact, devices, strict, simulate, timeout, load_timeout)
 
 
 def _checked_timeout(seconds: float | None) -> float | None:
@@ -307,7 +314,7 @@ class Session:
     def copy(self) -> "Session":
         """A session that shares code and weights and continues on its own from here."""
         self._check_open()
-        twin = Session.__new__(Session)
+        twin = type(self).__new__(type(self))
         with self._serial:
             twin.__dict__.update(self.__dict__)
             # Closing one session must leave the other its weights.

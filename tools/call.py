@@ -39,8 +39,7 @@ def call(session: Any, name: str, function: Function, arrays: Sequence[Array]) -
         for index, array in enumerate(arrays)
     ]
     args, kwargs = pytree.unflatten(function.in_tree, own)
-    entry = session if name == "main" else getattr(session, name)
-    result = entry(*args, **kwargs)
+    result = session.call(name, args, kwargs, None)
     return [np.asarray(leaf) for leaf in pytree.flatten(function.out_tree, result, "result")]
 
 

@@ -140,9 +140,10 @@ def _of_model(
     explain: tuple[str, ...],
 ) -> PlanResult:
     from lemurc.compiler import chosen_options
+    from lemurc.options import CompileOptions
     from lemurc.planning import plan_model
 
-    chosen = chosen_options(options, "plan")
+    chosen = chosen_options(options, "plan", CompileOptions)
     planned = plan_model(model, args, kwargs, targets, dynamic_shapes, chosen, explain)
     return PlanResult(
         model=planned.name,

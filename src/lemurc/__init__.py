@@ -4,6 +4,10 @@
     session = lemurc.load(artifact.path)          # needs no PyTorch
     y = session(x)
 
+    artifact = lemurc.compile_training(model, loss, "adamw:lr=3e-4", (inputs, targets))
+    trainer = lemurc.load(artifact.path)
+    trainer.fit(loader, steps=1000)
+
 Every verb of the command line is a call of the same name: `lemurc.plan`, `lemurc.run`,
 `lemurc.verify`, `lemurc.bisect`, `lemurc.bench`, `lemurc.trace`, `lemurc.inspect`,
 `lemurc.devices`, `lemurc.probe`, `lemurc.conformance`, `lemurc.doctor`. Only the list of targets is
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from lemurc.tools.run import run
     from lemurc.tools.trace import trace
     from lemurc.tools.verify import verify
+    from lemurc.training import compile_training
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,6 +41,7 @@ __all__ = [
     "bench",
     "bisect",
     "compile",
+    "compile_training",
     "conformance",
     "devices",
     "doctor",
@@ -52,6 +58,7 @@ _LAZY = {
     "bench": "lemurc.tools.bench",
     "bisect": "lemurc.tools.bisect",
     "compile": "lemurc.compiler",
+    "compile_training": "lemurc.training",
     "conformance": "lemurc.tools.conformance",
     "devices": "lemurc.tools.devices",
     "doctor": "lemurc.tools.doctor",

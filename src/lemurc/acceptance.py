@@ -7,7 +7,7 @@ generator, and the verdict says so.
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,16 @@ SLOW_FLOPS_LIMIT = 2e8
 """Software Vulkan and VMVX make some 3e7 operations a second: more is left to the user."""
 
 
+Check = Callable[["Session"], tuple[list[Comparison], str]]
+"""More to compare in a session, with what to say of it."""
+
+
 def verify(
-    artifact: Path, program: "Program", build: Build, options: CompileOptions
+    artifact: Path,
+    program: "Program",
+    build: Build,
+    options: CompileOptions,
+    check: Check | None = None,
 ) -> list[Verdict]:
     """One verdict per target of the plans; no device or no eager model is "not run"."""
     from lemurc.runtime.placement import targets_of
@@ -52,12 +60,12 @@ def verify(
         devices, missing = _devices_for(plan, build.manifest)
         if missing or names <= set(verdicts):
             continue
-        verdict = _run(artifact, devices, calls, options)
+        verdict = _run(artifact, devices, calls, options, check)
         for name in names:
             verdicts.setdefault(name, Verdict(name, **verdict))
     rest = [target for target in targets if target not in verdicts]
     if rest and build.check is not None:
-        checked = _run_on_cpu(artifact, build.check, calls, options)
+        checked = _run_on_cpu(artifact, build.check, calls, options, check)
         for target in rest:
             verdicts[target] = _not_run(target, build.manifest, checked)
     return [verdicts[target] for target in targets]
@@ -122,7 +130,11 @@ def _devices_for(plan: mf.Plan, manifest: mf.Manifest) -> tuple[list[str], str]:
 
 
 def _run(
-    artifact: Path, devices: Sequence[str], calls: Sequence[Call], options: CompileOptions
+    artifact: Path,
+    devices: Sequence[str],
+    calls: Sequence[Call],
+    options: CompileOptions,
+    check: Check | None,
 ) -> dict[str, Any]:
     """Fields of a Verdict, but for its target."""
     from lemurc.runtime.session import load
@@ -130,12 +142,16 @@ def _run(
     try:
         with load(artifact, devices=list(devices), strict=True) as session:
             worst = [_compare(session, call, options) for call in calls]
+            more, what = check(session) if check is not None else ([], "")
     except LemurcError as error:
         return {"status": "failed", "detail": str(error)}
+    worst += more
     wrong = next((item for item in worst if not item.ok), None)
     largest = max((item.error for item in worst), default=0.0)
     if wrong is None:
         detail = f"{len(calls)} calls on {', '.join(devices)}"
+        if what:
+            detail += f"; {what}"
         if any(call.random for call in calls):
             detail += "; of random results only shapes and dtypes are compared"
         return {"status": "verified", "max_error": largest, "detail": detail}
@@ -154,7 +170,7 @@ def _compare(session: "Session", call: Call, options: CompileOptions) -> Compari
     own = [_aligned_copy(array) for array in inputs]
     args, kwargs = pytree.unflatten(function.in_tree, own)
     session.reset()
-    results = pytree.flatten(function.out_tree, getattr(session, name)(*args, **kwargs), "result")
+    results = pytree.flatten(function.out_tree, session.call(name, args, kwargs, None), "result")
     updated = sorted(int(index) for index in function.input_updates)
     got = [np.asarray(result) for result in results] + [own[index] for index in updated]
     names = [f"{name}: {spec.name}" for spec in function.outputs]
@@ -189,12 +205,13 @@ def _run_on_cpu(
     check: Build,
     calls: Sequence[Call],
     options: CompileOptions,
+    further: Check | None,
 ) -> dict[str, Any]:
     path = artifact.parent / f".{secrets.token_hex(4)}.check"
     try:
         write(path, check)
         devices = [d.name for d in check.manifest.plans[0].devices if d.target != mf.HOST]
-        return _run(path, devices, calls, options)
+        return _run(path, devices, calls, options, further)
     finally:
         path.unlink(missing_ok=True)
 

@@ -139,6 +139,7 @@ def build(
             plans=tuple(plans),
             state=program.state,
             imports=options.imports if any(stage.host for stage in kept.values()) else (),
+            training=program.training,
             golden=golden,
             tolerance=_tolerance(options),
             producer=producer() | _plugins(kept) | program.producer,
@@ -356,6 +357,12 @@ def used_weights(weights: dict[str, Array], manifest: mf.Manifest) -> dict[str, 
         if reference.startswith("param:")
     )
     wanted.update(manifest.state)
+    if manifest.training is not None:
+        wanted.update(
+            reference.removeprefix("param:")
+            for reference in manifest.training.tensors.values()
+            if reference.startswith("param:")
+        )
     for function in manifest.functions.values():
         references = [
             *function.results,

@@ -12,14 +12,14 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lemurc import assembly, exchange, manifest, pass_limit, profiling
-from lemurc.acceptance import verify
+from lemurc.acceptance import Check, verify
 from lemurc.child import run_module
 from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
 from lemurc.options import OBJECTIVES, ORDERS, CompileOptions
@@ -31,6 +31,8 @@ from lemurc.verification import Verdict
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
     from lemurc.targets.registry import TargetRequest
+
+Options = TypeVar("Options", bound=CompileOptions)
 
 
 @dataclass
@@ -67,7 +69,22 @@ def compile(
     `options` are the fields of `CompileOptions`. Without `output` the artifact goes to
     the cache folder. Raises a LemurcError for whatever is the user's to mend.
     """
-    chosen = chosen_options(options)
+    chosen = chosen_options(options, "compile", CompileOptions)
+
+    def read(clock: Clock) -> "Program":
+        return load_program(model, args, kwargs, dynamic_shapes, chosen, clock)
+
+    return compile_program(read, targets, output, chosen)
+
+
+def compile_program(
+    read: Callable[["Clock"], "Program"],
+    targets: str,
+    output: str | os.PathLike[str] | None,
+    chosen: CompileOptions,
+    check: Check | None = None,
+) -> CompileResult:
+    """What `compile` does once there is a program; `check` is one more of each target's."""
     clock = Clock(chosen)
     from lemurc.targets.registry import parse_targets
 
@@ -81,7 +98,7 @@ def compile(
         _check_writable(destination)
     if chosen.external_weights is not None:
         _check_external(chosen.external_weights, destination)
-    program = load_program(model, args, kwargs, dynamic_shapes, chosen, clock)
+    program = read(clock)
     profiled_notes: list[str] = []
     with work_folder(chosen) as folder:
         devices: list[profiling.Here] = []
@@ -104,7 +121,7 @@ def compile(
             verdicts: list[Verdict] = []
             if chosen.verify:
                 with clock.phase("verify"):
-                    verdicts = verify(candidate, program, build, chosen)
+                    verdicts = verify(candidate, program, build, chosen, check)
                 _refuse_mismatch(verdicts, program.reference_name)
             if devices:
                 with clock.phase("profile stages"):
@@ -186,8 +203,9 @@ class Clock:
         return max(0.01, self.options.budget_s - (time.monotonic() - self.start))
 
 
-def chosen_options(given: dict[str, Any], verb: str = "compile") -> CompileOptions:
-    known = [item.name for item in dataclasses.fields(CompileOptions)]
+def chosen_options(given: dict[str, Any], verb: str, kind: type[Options]) -> Options:
+    """`given` as options of a `kind`, checked."""
+    known = [item.name for item in dataclasses.fields(kind)]
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -196,7 +214,7 @@ def chosen_options(given: dict[str, Any], verb: str = "compile") -> CompileOptio
                 code="unknown-option",
                 hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
             )
-    options = CompileOptions(**given)
+    options = kind(**given)
     for name, known_values in (("objective", OBJECTIVES), ("order", ORDERS)):
         value = getattr(options, name)
         if value not in known_values:

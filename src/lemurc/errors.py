@@ -8,6 +8,7 @@
     +-- DeviceError            6   a device that is missing, lost or out of memory
     +-- BudgetError            7   a time or memory limit was reached
     +-- InputError             8   a call with arguments the artifact does not accept
+    +-- TrainingError          9   a training run that cannot go on
 
 The number is the exit status of the command line. A fault of lemurc itself is an
 `InternalError` (status 1); any other exception is a bug and is reported as one.
@@ -84,3 +85,8 @@ class BudgetError(LemurcError):
 class InputError(LemurcError):
     exit_status = 8
     code = "input"
+
+
+class TrainingError(LemurcError):
+    exit_status = 9
+    code = "training"

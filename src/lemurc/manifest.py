@@ -333,6 +333,26 @@ class Golden:
 
 
 @dataclass(frozen=True)
+class Training:
+    """What makes an artifact one that trains: `lemurc.load` gives a Trainer for it.
+
+    `tensors` says where each tensor of PyTorch's `model.state_dict()` is: "state:..." of what
+    training changes, else "param:...". `count` is the state variable that counts steps. A step
+    is one call of `step`, or, where `accumulate` is above 1, that many of `accumulate` and one
+    of `update`. `lr` is the rate of steps that are given none. `identity` is a hash of the
+    model's modules, the names and shapes of the state and the optimizer: who shares it can
+    share checkpoints.
+    """
+
+    tensors: dict[str, str]
+    optimizer: str
+    count: str
+    accumulate: int
+    identity: str
+    lr: float | None = None
+
+
+@dataclass(frozen=True)
 class Manifest:
     """`plans` is in order of preference; `files` holds SHA-256 and size of each entry.
 
@@ -347,6 +367,7 @@ class Manifest:
     weights: dict[str, Weight] = field(default_factory=dict)
     state: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
+    training: Training | None = None
     golden: dict[str, Golden] = field(default_factory=dict)
     tolerance: dict[str, float] = field(default_factory=dict)
     producer: dict[str, str] = field(default_factory=dict)
