@@ -25,6 +25,11 @@ def convert(value: Any, *, dtype: torch.dtype | None = None, **options: Any) -> 
     return value.re.to(dtype)
 
 
+def squeeze(value: Any, dims: Any) -> ComplexTensor:
+    """What PyTorch's own decomposition of stft ends in."""
+    return ComplexTensor(value.re.squeeze(tuple(dims)), value.im.squeeze(tuple(dims)))
+
+
 def _split(value: Any) -> tuple[Any, Any]:
     """Real and imaginary part; None for that of a real."""
     if isinstance(value, ComplexTensor):
@@ -198,6 +203,7 @@ TABLE: dict[Any, Any] = fourier.TABLE | {
     _aten._conj.default: conjugate,
     _aten._conj_physical.default: conjugate,
     _aten._to_copy.default: convert,
+    torch.ops.prims.squeeze.default: squeeze,
     _aten.add.Scalar: add,
     _aten.add.Tensor: add,
     _aten.sub.Scalar: subtract,

@@ -38,7 +38,7 @@ def randperm(n: int, **options: Any) -> torch.Tensor:
     return torch.argsort(torch.rand(n)).to(options.get("dtype") or torch.int64)
 
 
-def normal(mean: Any, std: Any, *, generator: Any = None) -> torch.Tensor:
+def normal(mean: Any, std: Any = 1.0, *, generator: Any = None) -> torch.Tensor:
     tensors = [item for item in (mean, std) if isinstance(item, torch.Tensor)]
     shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
     return (torch.randn(shape, dtype=tensors[0].dtype) * std + mean).to(tensors[0].dtype)

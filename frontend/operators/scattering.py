@@ -76,9 +76,13 @@ def index_put(
 ) -> Any:
     """Writes through one boolean mask, without counting what it selects.
 
-    Each selected entry knows its place among the selected by a cumulative sum.
+    Each selected entry knows its place among the selected by a cumulative sum. Indices of
+    int32 are widened: torch-mlir takes them only for the first dimension.
     """
     given = [(at, index) for at, index in enumerate(indices) if index is not None]
+    if any(_is_narrow(index) for _, index in given):
+        wide = [item.long() if item is not None and _is_narrow(item) else item for item in indices]
+        return torch.ops.aten.index_put.default(values, wide, source, accumulate)
     if len(given) != 1 or given[0][1].dtype not in (torch.bool, torch.uint8):
         return NotImplemented
     first, mask = given[0]
@@ -98,6 +102,10 @@ def index_put(
         return NotImplemented
     written = written.to(values.dtype)
     return torch.where(spread, values + written if accumulate else written, values)
+
+
+def _is_narrow(index: torch.Tensor) -> bool:
+    return index.dtype is torch.int32
 
 
 def diagonal_scatter(

@@ -16,7 +16,8 @@ def searchsorted(
     side: str | None = None,
     sorter: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """How many of `sequence` come before each value, by comparing with all of them.
+    """Where each value belongs: by eager's binary search, so that a sequence which is not
+    sorted gives the same; of a size that is not known, by comparing with all entries.
 
     The comparisons are negated so that a NaN comes after everything, as in eager.
     """
@@ -26,14 +27,32 @@ def searchsorted(
         values = torch.scalar_tensor(values, dtype=sequence.dtype)
     dtype = torch.promote_types(sequence.dtype, values.dtype)
     sequence, values = sequence.to(dtype), values.to(dtype)
+    after = torch.gt if right or side == "right" else torch.ge
+    result = torch.int32 if out_int32 else torch.int64
+    if isinstance(sequence.shape[-1], int) and sequence.shape[-1] > 0:
+        return _halved(sequence, values, after).to(result)
     if sequence.dim() > 1:
         sequence = sequence.unsqueeze(-2)
-    values = values.unsqueeze(-1)
-    if right or side == "right":
-        before = torch.logical_not(sequence > values)
-    else:
-        before = torch.logical_not(sequence >= values)
-    return before.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+    before = torch.logical_not(after(sequence, values.unsqueeze(-1)))
+    return before.sum(-1, dtype=result)
+
+
+def _halved(sequence: torch.Tensor, values: torch.Tensor, after: Any) -> torch.Tensor:
+    size = sequence.shape[-1]
+    start = torch.zeros_like(values, dtype=torch.int64)
+    end = torch.full_like(start, size)
+    for _ in range(size.bit_length()):
+        middle = start + (end - start) // 2
+        at = middle.clamp(max=size - 1)  # once they have met
+        if sequence.dim() > 1:
+            found = sequence.gather(-1, at)
+        else:
+            found = sequence.index_select(0, at.reshape(-1)).reshape(at.shape)
+        searching = start < end
+        is_after = after(found, values)
+        end = torch.where(searching & is_after, middle, end)
+        start = torch.where(searching & ~is_after, middle + 1, start)
+    return start
 
 
 def bucketize(

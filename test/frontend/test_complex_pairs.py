@@ -83,6 +83,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         ),
         (torch.randn(1, 400),),
     ),
+    "short time of one signal": (
+        lambda x: torch.view_as_real(torch.stft(x, 8, return_complex=True)),
+        (torch.randn(32),),
+    ),
     "double": (lambda a: (a * a, torch.fft.ifft(a)), (_z(3, 4).to(torch.complex128),)),
 }
 

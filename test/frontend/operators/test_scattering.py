@@ -101,3 +101,11 @@ def test_writes_through_a_mask(
     torch.testing.assert_close(mine, aten.index_put(values, index, given, accumulate))
     numbers = [torch.tensor([0, 2])]
     assert TABLE[aten.index_put.default](values, numbers, torch.zeros(())) is NotImplemented
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_index_put_through_int32_of_a_later_dimension(accumulate: bool) -> None:
+    values, index = torch.zeros(3, 4), torch.tensor([1, 3], dtype=torch.int32)
+    source = torch.randn(3, 2)
+    mine = TABLE[aten.index_put.default](values, [None, index], source, accumulate)
+    assert torch.equal(mine, aten.index_put(values, [None, index], source, accumulate))

@@ -26,6 +26,19 @@ def test_search(right: bool) -> None:
     assert torch.equal(mine, torch.searchsorted(rows, values, right=right))
 
 
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 31])
+def test_searchsorted_of_what_is_not_sorted(size: int, right: bool) -> None:
+    generator = torch.Generator().manual_seed(size)
+    sequence = torch.randn(3, size, generator=generator)
+    sequence[0, 0] = torch.nan
+    values = torch.cat([torch.randn(3, 20, generator=generator), sequence], -1)
+    mine = TABLE[aten.searchsorted.Tensor](sequence, values, right=right)
+    assert torch.equal(mine, torch.searchsorted(sequence, values, right=right))
+    mine = TABLE[aten.searchsorted.Tensor](sequence[1], values, right=right)
+    assert torch.equal(mine, torch.searchsorted(sequence[1], values, right=right))
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("operator", [aten.cummax.default, aten.cummin.default], ids=str)
 def test_running_extremes(operator: Any, dim: int) -> None:

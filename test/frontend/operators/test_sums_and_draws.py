@@ -38,3 +38,10 @@ def test_multinomial_draws_by_weight() -> None:
 
 def test_permutations() -> None:
     assert torch.equal(TABLE[aten.randperm.default](50).sort()[0], torch.arange(50))
+
+
+def test_normal_has_a_deviation_of_one_by_default() -> None:
+    mean = torch.linspace(-100, 100, 1000)
+    drawn = own_decompositions()[torch.ops.aten.normal.Tensor_float](mean) - mean
+    assert abs(float(drawn.mean())) < 0.2
+    assert abs(float(drawn.std()) - 1) < 0.2
