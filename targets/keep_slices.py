@@ -24,14 +24,28 @@ def keep_slices(operations: Iterable[Any]) -> None:
         if looked_up not in kept:
             block = list(looked_up.owner.parent.regions[0].blocks[0].operations)
             after = [op.operation for op in block].index(looked_up.owner) + 1
-            kept[looked_up] = ir.Operation.create(
-                "util.optimization_barrier",
-                results=[looked_up.type],
-                operands=[looked_up],
-                ip=ir.InsertionPoint(block[after]),
-                loc=ir.Location.unknown(),
-            ).results[0]
+            with ir.InsertionPoint(block[after]), ir.Location.unknown():
+                kept[looked_up] = _copied(looked_up)
         lookup.operands[0] = kept[looked_up]
+
+
+def _copied(value: Any) -> Any:
+    """Behind a barrier, of which IREE learns the sizes that are dynamic."""
+    from iree.compiler import ir
+    from iree.compiler.dialects import arith, tensor
+
+    kind = ir.RankedTensorType(value.type)
+    dynamic = [dim for dim in range(kind.rank) if kind.is_dynamic_dim(dim)]
+    index = ir.IndexType.get()
+    sizes = [tensor.dim(value, arith.constant(index, dim)) for dim in dynamic]
+    barrier = ir.Operation.create(
+        "util.optimization_barrier", results=[kind], operands=[value]
+    ).results[0]
+    if not dynamic:
+        return barrier
+    return ir.Operation.create(
+        "flow.tensor.tie_shape", results=[kind], operands=[barrier, *sizes]
+    ).results[0]
 
 
 def _is_strided_slice(value: Any) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 BARRIER = "iree_tensor_ext.compute_barrier.end"
 _VIEWS = (
     BARRIER,
+    "flow.tensor.tie_shape",
     "tensor.bitcast",
     "tensor.cast",
     "tensor.collapse_shape",

@@ -184,3 +184,28 @@ module @stage6 {
     return %0 : tensor<?xf32>
   }
 }
+
+// -----
+
+// A slice that is looked up by index is copied, and says its size again behind the barrier.
+// CHECK-LABEL: module @stage
+// CHECK:         [[SLICE:%.+]] = tensor.extract_slice
+// CHECK:         [[SIZE:%.+]] = tensor.dim [[SLICE]]
+// CHECK:         [[KEPT:%.+]] = util.optimization_barrier [[SLICE]] : tensor<?x2xi64>
+// CHECK:         [[TIED:%.+]] = flow.tensor.tie_shape [[KEPT]] : tensor<?x2xi64>{[[SIZE]]}
+// CHECK:         tensor.extract [[TIED]]
+#id = affine_map<(d0) -> (d0)>
+module @stage6 {
+  func.func @run(%x: tensor<?x8xi64>, %n: index) -> tensor<4xi64> {
+    %c0 = arith.constant 0 : index
+    %s = tensor.extract_slice %x[0, 0] [%n, 2] [1, 1] : tensor<?x8xi64> to tensor<?x2xi64>
+    %e = tensor.empty() : tensor<4xi64>
+    %r = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%e : tensor<4xi64>) {
+    ^bb0(%out: i64):
+      %i = linalg.index 0 : index
+      %v = tensor.extract %s[%i, %c0] : tensor<?x2xi64>
+      linalg.yield %v : i64
+    } -> tensor<4xi64>
+    return %r : tensor<4xi64>
+  }
+}

@@ -145,6 +145,16 @@ class Slices(nn.Module):
         )
 
 
+class Routes(nn.Module):
+    """Places that are a slice of what was sorted, read and returned."""
+
+    def forward(self, x: Any) -> Any:
+        scores = x[:, None] * torch.linspace(0.0, 3.0, 8).cos()
+        values, places = torch.topk(scores, 2, dim=-1)
+        weights = torch.softmax(values, -1)
+        return weights, places, torch.zeros_like(scores).scatter(1, places, weights)
+
+
 def test_a_value_is_copied_before_it_is_updated(tmp_path: Path) -> None:
     torch.manual_seed(0)
     bytes_ = torch.arange(36, dtype=torch.uint8).view(6, 6) % 9
@@ -170,7 +180,7 @@ SHAPES = {"x": {0: Dim("n", min=4, max=64)}}
 
 
 @pytest.mark.parametrize(
-    "model", [DynamicSorts(), Computed(), Slices()], ids=lambda m: type(m).__name__
+    "model", [DynamicSorts(), Computed(), Slices(), Routes()], ids=lambda m: type(m).__name__
 )
 @pytest.mark.parametrize("level", [0, 2])
 def test_nothing_else_changes_at_any_length(model: nn.Module, level: int, tmp_path: Path) -> None:
