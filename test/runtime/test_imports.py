@@ -12,7 +12,7 @@ import lemurc.runtime
 FOLDER = Path(lemurc.runtime.__file__).parent
 ALLOWED = ("numpy", "ml_dtypes", "iree.runtime", "lemurc.runtime", "lemurc.errors")
 ALLOWED += ("lemurc.pytree", "lemurc.manifest", "lemurc.sizes", "lemurc.system_file")
-ALLOWED += ("lemurc.plugins", "lemurc.user_modules")
+ALLOWED += ("lemurc.plugins", "lemurc.units", "lemurc.user_modules")
 ON_DEMAND = {"host_operators": ("torch",)}
 """Inside functions: artifacts with operators that PyTorch runs need it, no others."""
 
