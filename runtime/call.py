@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lemurc.errors import DeviceError
+from lemurc.errors import DeviceError, LemurcError
 from lemurc.runtime import transport
 from lemurc.runtime.devices import OpenDevice
 from lemurc.runtime.iree_errors import FAILURES
@@ -88,6 +88,16 @@ class Call:
         except DeviceError as error:
             self.blame(error)
             raise
+
+    def end(self) -> None:
+        """Block until all of it is done, or has failed: then it keeps no memory."""
+        with contextlib.suppress(LemurcError):
+            self.wait()
+            return
+        for pending in list(self.pending.values()):
+            with contextlib.suppress(LemurcError):
+                pending.wait()
+        self.views = [None] * len(self.views)
 
     def blame(self, error: DeviceError) -> None:
         """Name all devices whose work failed: IREE hands a failure on to all work behind it."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from lemurc.system_file import SystemDescription
 
 Results = tuple[list[Any], dict[int, Any]]
+MakeRoom = Callable[[], tuple[bool, int]]
+"""Waits for the other calls in flight: InFlight.make_room."""
 T = TypeVar("T")
 
 
@@ -172,10 +174,15 @@ class Deployment:
                     doubted = ""
 
     def begin(
-        self, function: str, arrays: list[Any], on_device: bool, issue: Issue
+        self,
+        function: str,
+        arrays: list[Any],
+        on_device: bool,
+        issue: Issue,
+        make_room: MakeRoom,
     ) -> "tuple[Call | Batch, Programs]":
         """Queue a call of a model without state; `finish` takes what comes back."""
-        doubted = False
+        doubted = made_room = False
         while True:
             programs = self.programs
             try:
@@ -188,14 +195,21 @@ class Deployment:
                 work = partial(program.begin, arrays, None, on_device, issue, attempt)
                 return self._limited(program, attempt, work, None), programs
             except DeviceError as error:
-                if not doubted and self._is_in_doubt(error):
+                if not made_room and _made_room(error, make_room):
+                    made_room = True
+                elif not doubted and self._is_in_doubt(error):
                     doubted = True
                     self.run(function, arrays, None, on_device, issue)
                 else:
                     self._go_on_without(programs, error, None)
 
     def finish(
-        self, function: str, begun: "tuple[Call | Batch, Programs]", on_device: bool, issue: Issue
+        self,
+        function: str,
+        begun: "tuple[Call | Batch, Programs]",
+        on_device: bool,
+        issue: Issue,
+        make_room: MakeRoom,
     ) -> list[Any]:
         """The results of a call that was begun, of another one where a device failed meanwhile."""
         call, programs = begun
@@ -212,17 +226,21 @@ class Deployment:
             attempt.call = call.calls[0] if isinstance(call, Batch) else call
             return self._limited(program, attempt, finished, None)
         except DeviceError as error:
-            if not self._is_in_doubt(error):
+            if error.code == "out-of-memory":  # beside others, which may be gone by now
+                self.abandon(begun)  # what it has so far is memory too
+                _made_room(error, make_room)
+            elif not self._is_in_doubt(error):
                 self._go_on_without(programs, error, None)
             results, _ = self.run(function, list(call.arrays), None, on_device, issue)
         return results
 
     def abandon(self, begun: "tuple[Call | Batch, Programs]") -> None:
-        """Wait for a call that was begun and nobody wants, unless a device hangs."""
+        """Wait for a call that was begun, unless a device hangs; what it failed by is raised by
+        `finish`, if anybody wants it."""
         if self.timeout is None:
-            begun[0].wait()
+            begun[0].end()
         elif not self._overdue:
-            wait([on_thread(begun[0].wait)], self.timeout)
+            wait([on_thread(begun[0].end)], self.timeout)
 
     def close(self) -> None:
         if self.simulation is not None and self.programs:
@@ -361,6 +379,14 @@ class Deployment:
                 hint="make the device available, or load without strict",
             )
         return reason
+
+
+def _made_room(error: DeviceError, make_room: MakeRoom) -> bool:
+    """Whether what is full was so by several calls at once, which are done now."""
+    made, left = make_room() if error.code == "out-of-memory" else (False, 0)
+    if left:
+        warn(f"{error.message}; {left} at once from now on")
+    return made
 
 
 def _took_too_long(device: str, seconds: float, state: State | None) -> BudgetError:

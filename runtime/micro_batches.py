@@ -35,6 +35,11 @@ class Batch:
         for call in self.calls:
             call.wait()
 
+    def end(self) -> None:
+        """As `Call.end`."""
+        for call in self.calls:
+            call.end()
+
 
 class MicroBatched:
     """`program` computes one part; at most `depth` parts of a call are in flight. Its programs

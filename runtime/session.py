@@ -34,7 +34,14 @@ from lemurc.runtime.program import issue_plainly
 from lemurc.runtime.report import placement_of
 from lemurc.runtime.signature import Signature
 from lemurc.runtime.state import State
-from lemurc.runtime.stream import Begun, as_arguments, automatic_depth, checked_depth, in_order
+from lemurc.runtime.stream import (
+    Begun,
+    InFlight,
+    as_arguments,
+    automatic_depth,
+    checked_depth,
+    in_order,
+)
 from lemurc.user_modules import import_modules
 
 if TYPE_CHECKING:
@@ -198,9 +205,10 @@ class Session:
         """The result of each of `requests`, in order: argument tuples, or dicts of keywords.
 
         Up to `depth` calls are in flight, so that every device of the plan is busy; that many
-        requests are read ahead, and their arrays copied. "auto" follows the plan. Whatever goes
-        wrong with a request, or in `requests`, is raised in its place and ends the stream;
-        whoever leaves the loop waits only for what is in flight.
+        requests are read ahead, and their arrays copied. "auto" follows the plan; where a device
+        has no memory for so many there are fewer, with a LemurcWarning. Whatever goes wrong with
+        a request, or in `requests`, is raised in its place and ends the stream; whoever leaves
+        the loop waits only for what is in flight.
 
         One call runs at a time where one needs what another leaves: a model with state, or one
         that changes its arguments; and on Vulkan devices, which take one call at a time.
@@ -209,20 +217,21 @@ class Session:
         _check_outputs(outputs)
         on_device = outputs == "device"
 
-        def one(request: Any) -> Begun:
+        def one(request: Any, flight: InFlight) -> Begun:
             args, kwargs = as_arguments(request)
             return Begun(lambda: self.call(function, args, kwargs, outputs), lambda: None)
 
-        def several(request: Any) -> Begun:
+        def several(request: Any, flight: InFlight) -> Begun:
             args, kwargs = as_arguments(request)
             arguments = Arguments(self._signature(function), args, kwargs)
-            begun = self._deployment.begin(function, arguments.copied(), on_device, self._issue)
+            here, room = self._deployment, flight.make_room
+            begun = here.begin(function, arguments.copied(), on_device, self._issue, room)
 
             def result() -> Any:
-                results = self._deployment.finish(function, begun, on_device, self._issue)
+                results = here.finish(function, begun, on_device, self._issue, room)
                 return arguments.answer(results, {}, on_device)
 
-            return Begun(result, lambda: self._deployment.abandon(begun))
+            return Begun(result, lambda: here.abandon(begun))
 
         return in_order(requests, one if in_flight == 1 else several, in_flight)
 

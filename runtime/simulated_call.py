@@ -83,8 +83,9 @@ class SimulatedCall:
         """Copied at once, as on real devices; the way there takes the time of the link."""
         origin, target = self._origin(operation, call), operation.target.name
         self._alone(operation, call)
+        size = call.views[operation.cell].get_buffer().byte_length()
+        self._simulation.brought(target, size)
         if origin != target:
-            size = call.views[operation.cell].get_buffer().byte_length()
             seconds = self._simulation.transfer_seconds(origin, target, size)
             work = functools.partial(self._simulation.sleep, seconds)
             link = self._simulation.link(origin, target)
@@ -112,8 +113,9 @@ class SimulatedCall:
         def work() -> None:
             begin = time.perf_counter()
             source = call.views[operation.source]
-            call.views[operation.cell] = transport.copied_to(source, operation.target)
             size = queued.bytes = source.get_buffer().byte_length()
+            simulation.brought(target, size)
+            call.views[operation.cell] = transport.copied_to(source, operation.target)
             end = begin + simulation.transfer_seconds(origin, target, size)
             simulation.sleep(end - time.perf_counter())
 

@@ -136,6 +136,11 @@ class Simulation:
     def sleep(self, seconds: float) -> None:
         self._ended.wait(seconds)
 
+    def brought(self, name: str, size: int) -> None:
+        """A value was put on a device by another thread than its own."""
+        if name != HOST:
+            self.machine(name).bring(size)
+
     def link(self, src: str, dst: str) -> Worker:
         """The thread that transfers from one device to another."""
         if (src, dst) not in self._links:
@@ -229,7 +234,7 @@ class Machine:
         self._slower = slower
         self._ended = ended
         self._limit = memory
-        self._weights = 0
+        self._weights = self._brought = 0
         self._needs: dict[tuple[Any, ...], int] = {}
         self._lock = threading.Lock()
 
@@ -243,15 +248,21 @@ class Machine:
         The memory is counted when it is there, and what was once too much is refused before.
         """
         begin, computed = time.perf_counter(), time.thread_time()
+        brought = self._brought
         live, peak = self._own.live(), self._own.peak()
         self._refuse_more_than_limit(live + self._needs.get(what, 0), f"run {what[0]}")
         work()
         after = self._own.peak()
         if after > peak:
-            self._needs[what] = after - live
+            self._needs[what] = after - live - (self._brought - brought)
             self._refuse_more_than_limit(after, f"run {what[0]}")
         end = begin + self._slower * (time.thread_time() - computed)
         self._ended.wait(end - time.perf_counter())
+
+    def bring(self, size: int) -> None:
+        """Count what is no need of what is computed meanwhile."""
+        with self._lock:
+            self._brought += size
 
     def report(self) -> SimulatedDevice:
         peak = self._weights + self._own.peak()

@@ -25,7 +25,7 @@ from lemurc.runtime.devices import OpenDevice
 _MOST_IN_FLIGHT = 4
 """For each device: beyond it, calls only hold memory."""
 
-Begin = Callable[[Any], "Begun"]
+Begin = Callable[[Any, "InFlight"], "Begun"]
 
 
 @dataclass(frozen=True)
@@ -36,26 +36,46 @@ class Begun:
     wait: Callable[[], None]
 
 
+class InFlight:
+    """Calls of a stream whose results are still to be given, in order; at most `depth`."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.calls: deque[Begun] = deque()
+
+    def make_room(self) -> tuple[bool, int]:
+        """For a call that had no memory beside these: wait until they are done, and have fewer
+        at once from now on. Whether there were any, and how many may be where that is new."""
+        if not self.calls:
+            return False, 0
+        self.wait()
+        before, self.depth = self.depth, (min(self.depth, len(self.calls) + 1) + 1) // 2
+        return True, self.depth if self.depth < before else 0
+
+    def wait(self) -> None:
+        for call in self.calls:
+            with contextlib.suppress(LemurcError):
+                call.wait()
+
+
 def in_order(requests: Iterable[Any], begin: Begin, depth: int) -> Generator[Any, None, None]:
     """The result of each request, of which at most `depth` are in flight."""
-    waiting: deque[Begun] = deque()
+    flight = InFlight(depth)
     source = iter(requests)
     more = True
     try:
         while True:
-            while more and len(waiting) < depth:
-                begun, more = _next(source, begin)
-                waiting.extend(begun)
-            if not waiting:
+            while more and len(flight.calls) < flight.depth:
+                begun, more = _next(source, lambda request: begin(request, flight))
+                flight.calls.extend(begun)
+            if not flight.calls:
                 return
-            yield waiting.popleft().result()
+            yield flight.calls.popleft().result()
     finally:
-        for begun_call in waiting:
-            with contextlib.suppress(LemurcError):
-                begun_call.wait()
+        flight.wait()
 
 
-def _next(source: Iterator[Any], begin: Begin) -> tuple[list[Begun], bool]:
+def _next(source: Iterator[Any], begin: Callable[[Any], Begun]) -> tuple[list[Begun], bool]:
     """The next call, if there is one, and whether there may be another after it."""
     try:
         request = next(source)

@@ -1,5 +1,6 @@
 """Devices that are not here: their answers, speed, links, memory, and that they are told."""
 
+import dataclasses
 import gc
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 import lemurc
 from lemurc.errors import DeviceError, LemurcError
 from lemurc.runtime.machine import available_cores
+from lemurc.runtime.placement import LemurcWarning
 from lemurc.system_file import (
     DeviceDescription,
     LinkDescription,
@@ -253,6 +255,25 @@ def test_what_is_no_device_of_this_world(chain, device, code):
     with pytest.raises(LemurcError) as caught:
         lemurc.load(chain(1), simulate=SystemDescription((device,)))
     assert caught.value.code == code and caught.value.hint
+
+
+def test_a_stream_has_as_many_calls_in_flight_as_memory_allows(chain):
+    """The first device is short; results lie on the second."""
+    with lemurc.load(chain(3), simulate=system(1, 1, 1)) as session:
+        session(X)
+        one = session.simulated[0].peak_bytes
+        for _ in session.stream([(X,)] * 8, depth=6):
+            pass
+        several = session.simulated[0].peak_bytes
+    limit = one + X.nbytes // 2
+    assert several > limit
+    short, *others = system(1, 1, 1).devices
+    limited = SystemDescription((dataclasses.replace(short, memory=limit), *others))
+    with lemurc.load(chain(3), simulate=limited, strict=True) as session:
+        with pytest.warns(LemurcWarning, match=r"more than its .* at once from now on"):
+            for k, answer in enumerate(session.stream(((X + k,) for k in range(8)), depth=6)):
+                np.testing.assert_allclose(answer, reference(X + k), rtol=1e-4)
+        assert session.devices == ("cpu:0", "cpu:1", "cpu:2") and not session.failed
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
