@@ -106,7 +106,7 @@ def _roots(value: Any) -> set[Any]:
         owner = value.owner
         if not isinstance(owner, ir.Block):
             sources = _sources(owner)
-        elif owner.owner.name == "func.func":
+        elif owner.owner.operation.name == "func.func":
             sources = []
         else:
             sources = [*owner.owner.operands, *_ends(owner.owner)]  # and of later turns
