@@ -6,7 +6,7 @@
     model.load_state_dict({k: torch.from_numpy(v) for k, v in trainer.state_dict().items()})
 
 Parameters and optimizer state are the session's state: they stay on the devices, and a step
-replaces them in place.
+replaces them.
 """
 
 import os

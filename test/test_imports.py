@@ -36,7 +36,7 @@ ALLOWED = {
 }
 """Other parts each part may import. `tools` and the pipeline in src/lemurc may use all."""
 
-COMPILE_ONLY = {"iree.compiler", "onnx", "ortools", "safetensors", "torch", "torch_mlir"}
+COMPILE_ONLY = {"iree.compiler", "onnx", "ortools", "torch", "torch_mlir"}
 
 
 def modules(part: str) -> list[Path]:

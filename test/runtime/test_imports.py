@@ -13,8 +13,8 @@ FOLDER = Path(lemurc.runtime.__file__).parent
 ALLOWED = ("numpy", "ml_dtypes", "iree.runtime", "lemurc.runtime", "lemurc.errors")
 ALLOWED += ("lemurc.pytree", "lemurc.manifest", "lemurc.sizes", "lemurc.system_file")
 ALLOWED += ("lemurc.plugins", "lemurc.units", "lemurc.user_modules")
-ON_DEMAND = {"host_operators": ("torch",), "fit": ("rich",)}
-"""Inside functions: what only some artifacts, and only a terminal, need."""
+ON_DEMAND = {"host_operators": ("torch",), "fit": ("rich",), "tensor_file": ("safetensors",)}
+"""Inside functions: what only some artifacts, only a terminal, or only a checkpoint needs."""
 
 
 def imported(path):
