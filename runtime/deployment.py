@@ -340,10 +340,8 @@ class Deployment:
         if simulation is not None:
             return simulation.open(name)
         alone = is_tiny(self._artifact.manifest, choice.plan)
-        return self._within(partial(open_device, name, synchronous=alone), "open the device", name)
-
-    def _within(self, work: Callable[[], T], doing: str, device: str) -> T:
-        return within(self._load_timeout, work, doing, device)
+        work = partial(open_device, name, synchronous=alone)
+        return within(self._load_timeout, work, "open the device", name)
 
     def _go_on_without(self, programs: Programs, error: DeviceError, state: State | None) -> None:
         """Settle for a plan without the device that failed in a call, or raise `error`."""

@@ -4,6 +4,7 @@ Each step works on whole matrices and leaves by a mask what it must not change, 
 its sizes do not depend on the step.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,10 +41,18 @@ def places(count: int, like: Tensor) -> Tensor:
     return torch.arange(count, device=like.device)
 
 
-def is_real(matrix: Tensor) -> bool:
-    """Whether this matrix is one the loops take: real, and of sizes that are known."""
-    known = all(isinstance(size, int) for size in matrix.shape[-2:])
-    return known and matrix.dtype in (torch.float32, torch.float64)
+def of_real_matrices(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` where all matrices are real and of sizes that are known; PyTorch's way else."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        floats = [a for a in args if isinstance(a, Tensor) and a.dtype.is_floating_point]
+        complex_ones = any(isinstance(a, Tensor) and a.is_complex() for a in args)
+        known = all(isinstance(size, int) for a in floats for size in a.shape[-2:])
+        wide = all(a.dtype in (torch.float32, torch.float64) for a in floats)
+        return function(*args, **kwargs) if known and wide and not complex_ones else NotImplemented
+
+    return wrapped
 
 
 def require(holds: Tensor, message: str) -> None:

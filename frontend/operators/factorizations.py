@@ -7,12 +7,13 @@ exp(A)        Taylor's series of degree 18 of A / 2^s, squared s times
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lemurc.frontend.operators.column_loops import column, is_real, loop, places, require
+from lemurc.frontend.operators.column_loops import column, loop, of_real_matrices, places, require
 from lemurc.frontend.operators.linear_systems import solve_triangular
 
 _aten = torch.ops.aten
@@ -23,8 +24,6 @@ _RADIUS = {torch.float32: 3.0, torch.float64: 1.0}
 
 def cholesky_ex(matrix: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """The factor, and the order (from 1) of the first minor that is not positive."""
-    if not is_real(matrix):
-        return NotImplemented
     size = matrix.shape[-1]
     batch = matrix.shape[:-2]
 
@@ -51,8 +50,7 @@ def cholesky_ex(matrix: Tensor, *, upper: bool = False, check_errors: bool = Fal
 
 
 def linalg_cholesky(matrix: Tensor, *, upper: bool = False) -> Any:
-    made = cholesky_ex(matrix, upper=upper, check_errors=True)
-    return made if made is NotImplemented else made[0]
+    return cholesky_ex(matrix, upper=upper, check_errors=True)[0]
 
 
 def cholesky(matrix: Tensor, upper: bool = False) -> Any:
@@ -60,8 +58,6 @@ def cholesky(matrix: Tensor, upper: bool = False) -> Any:
 
 
 def cholesky_solve(right: Tensor, factor: Tensor, upper: bool = False) -> Any:
-    if not is_real(factor):
-        return NotImplemented
     lower = factor.mT if upper else factor
     half = solve_triangular(lower, right, upper=False)
     return solve_triangular(lower.mT, half, upper=True)
@@ -74,8 +70,6 @@ def cholesky_inverse(factor: Tensor, upper: bool = False) -> Any:
 
 def qr(matrix: Tensor, mode: str = "reduced") -> Any:
     """Q and R; of mode "r", Q is empty."""
-    if not is_real(matrix):
-        return NotImplemented
     rows, columns = matrix.shape[-2:]
     batch = matrix.shape[:-2]
 
@@ -104,8 +98,6 @@ def qr(matrix: Tensor, mode: str = "reduced") -> Any:
 
 
 def matrix_exp(matrix: Tensor) -> Any:
-    if not is_real(matrix):
-        return NotImplemented
     norm = matrix.abs().sum(-2).amax(-1)
     halvings = (norm / _RADIUS[matrix.dtype]).log2().ceil().clamp(0, 1000).to(torch.int64)
     halvings = halvings.unsqueeze(-1).unsqueeze(-1)
@@ -122,7 +114,7 @@ def matrix_exp(matrix: Tensor) -> Any:
     return made
 
 
-TABLE: dict[Any, Any] = {
+_TABLE: dict[Any, Callable[..., Any]] = {
     _aten.cholesky.default: cholesky,
     _aten.cholesky_inverse.default: cholesky_inverse,
     _aten.cholesky_solve.default: cholesky_solve,
@@ -131,3 +123,5 @@ TABLE: dict[Any, Any] = {
     _aten.linalg_matrix_exp.default: matrix_exp,
     _aten.linalg_qr.default: qr,
 }
+
+TABLE = {overload: of_real_matrices(function) for overload, function in _TABLE.items()}

@@ -6,12 +6,20 @@ The steps are those of LAPACK's getf2 and trsm (E. Anderson et al., LAPACK Users
 What eager raises for a singular matrix is an assertion at run time.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lemurc.frontend.operators.column_loops import column, is_real, loop, places, require, row
+from lemurc.frontend.operators.column_loops import (
+    column,
+    loop,
+    of_real_matrices,
+    places,
+    require,
+    row,
+)
 
 _aten = torch.ops.aten
 
@@ -20,8 +28,6 @@ def lu_factor_ex(
     matrix: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """L and U in one matrix, the row exchanged with each, and the first zero pivot (from 1)."""
-    if not is_real(matrix):
-        return NotImplemented
     rows, columns = matrix.shape[-2:]
     batch = matrix.shape[:-2]
 
@@ -57,8 +63,7 @@ def lu_factor_ex(
 
 
 def lu_factor(matrix: Tensor, *, pivot: bool = True) -> Any:
-    made = lu_factor_ex(matrix, pivot=pivot, check_errors=True)
-    return made if made is NotImplemented else made[:2]
+    return lu_factor_ex(matrix, pivot=pivot, check_errors=True)[:2]
 
 
 def _order(pivots: Tensor, rows: int) -> Tensor:
@@ -80,8 +85,6 @@ def solve_triangular(
     matrix: Tensor, right: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
     """X of A X = B, or of X A = B, reading one triangle of A."""
-    if not is_real(matrix):
-        return NotImplemented
     if not left:
         turned = solve_triangular(matrix.mT, right.mT, upper=not upper, unitriangular=unitriangular)
         return turned.mT
@@ -112,8 +115,6 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
 ) -> Any:
-    if not is_real(matrix):
-        return NotImplemented
     turned = matrix.mT if transpose else matrix
     x = solve_triangular(turned, right, upper=upper != transpose, unitriangular=unitriangular)
     return x, matrix.expand(*x.shape[:-2], *matrix.shape[-2:]).clone()
@@ -131,8 +132,6 @@ def _solved(lu: Tensor, pivots: Tensor, right: Tensor) -> Tensor:
 def lu_solve(
     lu: Tensor, pivots: Tensor, right: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
-    if not is_real(lu):
-        return NotImplemented
     if not left:  # X A = B is A^T X^T = B^T
         return lu_solve(lu, pivots, right.mT, adjoint=not adjoint).mT
     if not adjoint:
@@ -144,8 +143,6 @@ def lu_solve(
 
 
 def linalg_lu(matrix: Tensor, *, pivot: bool = True) -> Any:
-    if not is_real(matrix):
-        return NotImplemented
     lu, pivots, _ = lu_factor_ex(matrix, pivot=pivot)
     return lu_unpack(lu, pivots)
 
@@ -154,8 +151,6 @@ def lu_unpack(
     lu: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
     """P, L and U; what is not asked for is empty."""
-    if not is_real(lu):
-        return NotImplemented
     rows, columns = lu.shape[-2:]
     inner = min(rows, columns)
     none = lu.new_empty(0)
@@ -174,8 +169,6 @@ def solve_ex(
     matrix: Tensor, right: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> Any:
     """X, the factors, the exchanges and the first zero pivot, as `_linalg_solve_ex`."""
-    if not is_real(matrix):
-        return NotImplemented
     vectors = right.dim() == 1 or (
         matrix.dim() - 1 == right.dim() and right.shape == matrix.shape[:-1]
     )
@@ -191,17 +184,14 @@ def linalg_solve_ex(
     matrix: Tensor, right: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> Any:
     made = solve_ex(matrix, right, left=left, check_errors=check_errors)
-    return made if made is NotImplemented else (made[0], made[3])
+    return (made[0], made[3])
 
 
 def linalg_solve(matrix: Tensor, right: Tensor, *, left: bool = True) -> Any:
-    made = solve_ex(matrix, right, left=left, check_errors=True)
-    return made if made is NotImplemented else made[0]
+    return solve_ex(matrix, right, left=left, check_errors=True)[0]
 
 
 def inv_ex(matrix: Tensor, *, check_errors: bool = False) -> Any:
-    if not is_real(matrix):
-        return NotImplemented
     lu, pivots, info = lu_factor_ex(matrix)
     if check_errors:
         require(info == 0, "linalg.inv: a matrix is singular")
@@ -210,8 +200,7 @@ def inv_ex(matrix: Tensor, *, check_errors: bool = False) -> Any:
 
 
 def linalg_inv(matrix: Tensor) -> Any:
-    made = inv_ex(matrix, check_errors=True)
-    return made if made is NotImplemented else made[0]
+    return inv_ex(matrix, check_errors=True)[0]
 
 
 def _exchanges_sign(pivots: Tensor, like: Tensor) -> Tensor:
@@ -221,22 +210,17 @@ def _exchanges_sign(pivots: Tensor, like: Tensor) -> Tensor:
 
 def det(matrix: Tensor) -> Any:
     """The determinant, the factors and the exchanges, as `_linalg_det`."""
-    if not is_real(matrix):
-        return NotImplemented
     lu, pivots, _ = lu_factor_ex(matrix)
     diagonal = lu.diagonal(dim1=-2, dim2=-1)
     return diagonal.prod(-1) * _exchanges_sign(pivots, lu), lu, pivots
 
 
 def linalg_det(matrix: Tensor) -> Any:
-    made = det(matrix)
-    return made if made is NotImplemented else made[0]
+    return det(matrix)[0]
 
 
 def slogdet(matrix: Tensor) -> Any:
     """Sign, logarithm, the factors and the exchanges, as `_linalg_slogdet`."""
-    if not is_real(matrix):
-        return NotImplemented
     lu, pivots, _ = lu_factor_ex(matrix)
     diagonal = lu.diagonal(dim1=-2, dim2=-1)
     sign = diagonal.sign().prod(-1) * _exchanges_sign(pivots, lu)
@@ -244,11 +228,10 @@ def slogdet(matrix: Tensor) -> Any:
 
 
 def linalg_slogdet(matrix: Tensor) -> Any:
-    made = slogdet(matrix)
-    return made if made is NotImplemented else made[:2]
+    return slogdet(matrix)[:2]
 
 
-TABLE: dict[Any, Any] = {
+_TABLE: dict[Any, Callable[..., Any]] = {
     _aten._linalg_det.default: det,
     _aten._linalg_slogdet.default: slogdet,
     _aten._linalg_solve_ex.default: solve_ex,
@@ -267,3 +250,5 @@ TABLE: dict[Any, Any] = {
     _aten.lu_unpack.default: lu_unpack,
     _aten.triangular_solve.default: triangular_solve,
 }
+
+TABLE = {overload: of_real_matrices(function) for overload, function in _TABLE.items()}

@@ -80,8 +80,8 @@ def index_put(
     int32 are widened: torch-mlir takes them only for the first dimension.
     """
     given = [(at, index) for at, index in enumerate(indices) if index is not None]
-    if any(_is_narrow(index) for _, index in given):
-        wide = [item.long() if item is not None and _is_narrow(item) else item for item in indices]
+    if any(index.dtype is torch.int32 for _, index in given):
+        wide = [None if item is None else _widened(item) for item in indices]
         return torch.ops.aten.index_put.default(values, wide, source, accumulate)
     if len(given) != 1 or given[0][1].dtype not in (torch.bool, torch.uint8):
         return NotImplemented
@@ -104,8 +104,8 @@ def index_put(
     return torch.where(spread, values + written if accumulate else written, values)
 
 
-def _is_narrow(index: torch.Tensor) -> bool:
-    return index.dtype is torch.int32
+def _widened(index: torch.Tensor) -> torch.Tensor:
+    return index.long() if index.dtype is torch.int32 else index
 
 
 def diagonal_scatter(

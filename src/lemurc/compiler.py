@@ -90,9 +90,8 @@ def compile_program(
 
     requests = parse_targets(targets)
     planned_for = find_description(chosen.system)
-    systems(
-        requests, chosen.pins, planned_for, forbids=chosen.forbids
-    )  # before the work: what it refuses
+    # before the work: what it refuses
+    systems(requests, chosen.pins, planned_for, forbids=chosen.forbids)
     destination = Path(output) if output is not None else None
     if destination is not None:
         _check_writable(destination)

@@ -51,9 +51,8 @@ def plan_model(
     chosen = dataclasses.replace(options, verify=False)
     requests = parse_targets(targets)
     planned_for = find_description(chosen.system)
-    systems(
-        requests, chosen.pins, planned_for, forbids=chosen.forbids
-    )  # before the work: what it refuses
+    # before the work: what it refuses
+    systems(requests, chosen.pins, planned_for, forbids=chosen.forbids)
     clock = Clock(chosen)
     program = load_program(model, args, kwargs, dynamic_shapes, chosen, clock)
     sets, profiled = known_systems(requests, chosen, planned_for)

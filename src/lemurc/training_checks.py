@@ -29,7 +29,6 @@ ZERO = 1e-10
 ZERO_ALLOWED = 1e-6
 CURVE_ALLOWED = 0.01
 _LARGE_RATE = float(2**20)
-_RATE = 1e-3
 
 
 def training_check(
@@ -104,12 +103,12 @@ def _gradients(
             allowed = max(allowed, ZERO_ALLOWED * largest)
         scale = scale or 1.0
         compared.append(
-            compare_scaled(f"gradient of {name}", found[name], want, scale, allowed / scale)
+            _compare_scaled(f"gradient of {name}", found[name], want, scale, allowed / scale)
         )
     return compared
 
 
-def compare_scaled(name: str, got: Array, want: Array, scale: float, allowed: float) -> Comparison:
+def _compare_scaled(name: str, got: Array, want: Array, scale: float, allowed: float) -> Comparison:
     """Errors in units of `scale`, which need not be the largest entry of `want`."""
     if not np.array_equal(np.isfinite(got), np.isfinite(want)):
         detail = "NaN or infinities in other places"
@@ -126,8 +125,8 @@ def _curve(
     model: "TrainingModel", options: "TrainingOptions", session: "Session"
 ) -> list[Comparison]:
     """Losses of steps on one batch, where eager itself knows them to a hundredth."""
-    lr = model.eager.rule.lr or _RATE
     steps, count = options.verify_steps, options.accumulate
+    lr = float(model.program.examples["step" if count == 1 else "update"][-1])
     session.reset()
     got = [_step(model, session, lr, count, count > 1) for _ in range(steps)]
     own = model.eager.losses(steps, lr, exact=False)
