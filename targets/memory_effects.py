@@ -111,7 +111,7 @@ def _roots(value: Any) -> set[Any]:
         else:
             sources = [*owner.owner.operands, *_ends(owner.owner)]  # and of later turns
         waiting += sources
-        if not sources:
+        if not sources and isinstance(value.type, ir.RankedTensorType):
             roots.add(value)
     return roots
 

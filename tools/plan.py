@@ -139,8 +139,7 @@ def _of_model(
     options: dict[str, Any],
     explain: tuple[str, ...],
 ) -> PlanResult:
-    from lemurc.compiler import chosen_options
-    from lemurc.options import CompileOptions
+    from lemurc.options import CompileOptions, chosen_options
     from lemurc.planning import plan_model
 
     chosen = chosen_options(options, "plan", CompileOptions)

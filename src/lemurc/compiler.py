@@ -6,7 +6,6 @@ Nothing appears under the output's name before it has been verified.
 """
 
 import dataclasses
-import difflib
 import os
 import secrets
 import shutil
@@ -16,13 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lemurc import assembly, exchange, manifest, pass_limit, profiling
 from lemurc.acceptance import Check, verify
 from lemurc.child import run_module
 from lemurc.errors import UnsupportedModelError, UsageError, VerificationError
-from lemurc.options import OBJECTIVES, ORDERS, CompileOptions
+from lemurc.options import CompileOptions, chosen_options
 from lemurc.profiles import Profile
 from lemurc.systems import Description, asked_devices, find_description, notes_on, systems
 from lemurc.user_modules import import_modules
@@ -31,8 +30,6 @@ from lemurc.verification import Verdict
 if TYPE_CHECKING:
     from lemurc.frontend.program import Program
     from lemurc.targets.registry import TargetRequest
-
-Options = TypeVar("Options", bound=CompileOptions)
 
 
 @dataclass
@@ -200,38 +197,6 @@ class Clock:
         if self.options.budget_s is None:
             return None
         return max(0.01, self.options.budget_s - (time.monotonic() - self.start))
-
-
-def chosen_options(given: dict[str, Any], verb: str, kind: type[Options]) -> Options:
-    """`given` as options of a `kind`, checked."""
-    known = [item.name for item in dataclasses.fields(kind)]
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise UsageError(
-                f"{verb}() has no option {name!r}",
-                code="unknown-option",
-                hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
-            )
-    options = kind(**given)
-    for name, known_values in (("objective", OBJECTIVES), ("order", ORDERS)):
-        value = getattr(options, name)
-        if value not in known_values:
-            raise UsageError(
-                f"unknown {name} {value!r}",
-                code="bad-option",
-                where=f"--{name}",
-                hint=f"one of {', '.join(known_values)}",
-            )
-    wanted = options.micro_batches
-    if wanted != "auto" and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
-        raise UsageError(
-            f"a call is cut in 'auto' or a number of micro-batches above 0, not {wanted!r}",
-            code="bad-option",
-            where="--micro-batches",
-            hint="give a number that divides the batch, or leave it out",
-        )
-    return options
 
 
 def _check_writable(path: Path) -> None:

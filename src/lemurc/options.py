@@ -1,10 +1,14 @@
 """The options of `compile`, in one place for Python and the command line."""
 
+import dataclasses
+import difflib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
+
+from lemurc.errors import UsageError
 
 Objective = Literal["latency", "throughput", "memory"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
@@ -75,3 +79,38 @@ class CompileOptions:
     def report(self, phase: str, done: int, total: int, detail: str = "") -> None:
         if self.progress is not None:
             self.progress(phase, done, total, detail)
+
+
+Options = TypeVar("Options", bound=CompileOptions)
+
+
+def chosen_options(given: dict[str, Any], verb: str, kind: type[Options]) -> Options:
+    """`given` as options of a `kind`, checked."""
+    known = [item.name for item in dataclasses.fields(kind)]
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise UsageError(
+                f"{verb}() has no option {name!r}",
+                code="unknown-option",
+                hint=f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known)}",
+            )
+    options = kind(**given)
+    for name, known_values in (("objective", OBJECTIVES), ("order", ORDERS)):
+        value = getattr(options, name)
+        if value not in known_values:
+            raise UsageError(
+                f"unknown {name} {value!r}",
+                code="bad-option",
+                where=f"--{name}",
+                hint=f"one of {', '.join(known_values)}",
+            )
+    wanted = options.micro_batches
+    if wanted != "auto" and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
+        raise UsageError(
+            f"a call is cut in 'auto' or a number of micro-batches above 0, not {wanted!r}",
+            code="bad-option",
+            where="--micro-batches",
+            hint="give a number that divides the batch, or leave it out",
+        )
+    return options

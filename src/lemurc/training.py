@@ -7,9 +7,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lemurc.compiler import Clock, CompileResult, chosen_options, compile_program
+from lemurc.compiler import Clock, CompileResult, compile_program
 from lemurc.errors import UsageError
-from lemurc.options import CompileOptions
+from lemurc.options import CompileOptions, chosen_options
 from lemurc.training_checks import training_check
 from lemurc.user_modules import import_modules
 from lemurc.verification import Comparison

@@ -68,6 +68,17 @@ CASES = {
         (1,),
         (0,),
     ),
+    "a later turn of a loop": (
+        "%i = arith.constant 0 : index\n%j = arith.constant 1 : index\n"
+        f"%f = linalg.fill ins(%zero : f32) outs(%empty : {EIGHT}) -> {EIGHT}\n"
+        f"%p:2 = scf.for %k2 = %i to %n step %j iter_args(%m = %f, %l = %empty)\n"
+        f"    -> ({EIGHT}, {EIGHT}) {{\n"
+        f"%s = {SCATTER.format('%m', EIGHT)}\n"
+        f"scf.yield %y, %s : {EIGHT}, {EIGHT} }}\n"
+        f"return %p#1 : {EIGHT}",
+        (1,),
+        (0,),
+    ),
 }
 
 
