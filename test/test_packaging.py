@@ -18,8 +18,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PARTS = ("dialects", "frontend", "passes", "runtime", "targets", "tools")
 RUNTIME_CLOSURE = {
-    *("click", "iree-base-runtime", "lemurc", "ml-dtypes", "numpy", "pip", "rich", "setuptools"),
-    *("markdown-it-py", "mdurl", "pygments"),
+    *("click", "iree-base-runtime", "lemurc", "ml-dtypes", "numpy", "pip", "rich"),
+    *("markdown-it-py", "mdurl", "pygments", "safetensors", "setuptools"),
 }
 
 
