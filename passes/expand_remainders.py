@@ -1,89 +1,125 @@
-"""The remainder of f64 in whole numbers, since IREE links no `fmod`.
+"""Remainders of floats in whole numbers.
 
-    arith.remf %x, %y : f64   ->   the significands' remainder, ten bits of the quotient a turn
+    arith.remf %x, %y : f32   ->   the significands' remainder, a few bits of the quotient a turn
 
-The remainder has the sign of x and is exact, as C's `fmod` and so eager's.
+IREE links no `fmod` for f64, and what SPIR-V has rounds the quotient: it is wrong where the
+quotient is large or y infinite. The remainder has the sign of x and is exact, as C's `fmod` and
+so eager's. That of a half is its f32's.
+
+Nothing but the numbers' bits takes part: devices may flush subnormal numbers in arithmetic, and
+compilers may take comparisons with NaN for impossible.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from lemurc.passes.base import Pass
 from lemurc.passes.inline_template import inlined
 from lemurc.passes.walking import operations
 
 _TEMPLATE = """
-func.func private @remainder(%x: f64, %y: f64) -> f64 {
+func.func private @remainder(%x: {float}, %y: {float}) -> {float} {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %zero = arith.constant 0 : i64
-  %one = arith.constant 1 : i64
-  %ten = arith.constant 10 : i64
-  %bits = arith.constant 52 : i64
-  %hidden = arith.constant 4503599627370496 : i64
-  %fraction = arith.constant 4503599627370495 : i64
-  %no_size = arith.constant 0.0 : f64
-  %infinity = arith.constant 0x7FF0000000000000 : f64
-  %nan = arith.constant 0x7FF8000000000000 : f64
+  %zero = arith.constant 0 : {bits}
+  %one = arith.constant 1 : {bits}
+  %chunk = arith.constant {chunk} : {bits}
+  %mantissa = arith.constant {mantissa} : {bits}
+  %hidden = arith.constant {hidden} : {bits}
+  %fraction = arith.constant {fraction} : {bits}
+  %magnitude = arith.constant {magnitude} : {bits}
+  %infinity = arith.constant {infinity} : {bits}
+  %nan = arith.constant {nan} : {bits}
+  %unit = arith.constant {unit} : {bits}
 
-  // |x| = xm 2^(xe - 1075) and |y| = ym 2^(ye - 1075); ym is 1 instead of 0
-  %xs = math.absf %x : f64
-  %xi = arith.bitcast %xs : f64 to i64
-  %xe0 = arith.shrui %xi, %bits : i64
-  %xe = arith.maxui %xe0, %one : i64
-  %xf = arith.andi %xi, %fraction : i64
-  %xh = arith.ori %xf, %hidden : i64
-  %xn = arith.cmpi ne, %xe0, %zero : i64
-  %xm = arith.select %xn, %xh, %xf : i64
-  %ys = math.absf %y : f64
-  %yi = arith.bitcast %ys : f64 to i64
-  %ye0 = arith.shrui %yi, %bits : i64
-  %ye = arith.maxui %ye0, %one : i64
-  %yf = arith.andi %yi, %fraction : i64
-  %yh = arith.ori %yf, %hidden : i64
-  %yn = arith.cmpi ne, %ye0, %zero : i64
-  %ym0 = arith.select %yn, %yh, %yf : i64
-  %ym = arith.maxui %ym0, %one : i64
+  // |x| = xm 2^(xe - unit) and |y| = ym 2^(ye - unit); ym is 1 instead of 0
+  %xi = arith.bitcast %x : {float} to {bits}
+  %xs = arith.andi %xi, %magnitude : {bits}
+  %xe0 = arith.shrui %xs, %mantissa : {bits}
+  %xe = arith.maxui %xe0, %one : {bits}
+  %xf = arith.andi %xs, %fraction : {bits}
+  %xh = arith.ori %xf, %hidden : {bits}
+  %xn = arith.cmpi ne, %xe0, %zero : {bits}
+  %xm = arith.select %xn, %xh, %xf : {bits}
+  %yi = arith.bitcast %y : {float} to {bits}
+  %ys = arith.andi %yi, %magnitude : {bits}
+  %ye0 = arith.shrui %ys, %mantissa : {bits}
+  %ye = arith.maxui %ye0, %one : {bits}
+  %yf = arith.andi %ys, %fraction : {bits}
+  %yh = arith.ori %yf, %hidden : {bits}
+  %yn = arith.cmpi ne, %ye0, %zero : {bits}
+  %ym0 = arith.select %yn, %yh, %yf : {bits}
+  %ym = arith.maxui %ym0, %one : {bits}
 
   // xm 2^(xe - ye) modulo ym
-  %gap0 = arith.subi %xe, %ye : i64
-  %gap = arith.maxsi %gap0, %zero : i64
-  %turns0 = arith.divui %gap, %ten : i64
-  %turns = arith.index_cast %turns0 : i64 to index
-  %rest0 = arith.remui %xm, %ym : i64
-  %rest1 = scf.for %i = %c0 to %turns step %c1 iter_args(%rest = %rest0) -> (i64) {
-    %shifted = arith.shli %rest, %ten : i64
-    %next = arith.remui %shifted, %ym : i64
-    scf.yield %next : i64
-  }
-  %last = arith.remui %gap, %ten : i64
-  %rest2 = arith.shli %rest1, %last : i64
-  %rest3 = arith.remui %rest2, %ym : i64
+  %gap0 = arith.subi %xe, %ye : {bits}
+  %gap = arith.maxsi %gap0, %zero : {bits}
+  %turns0 = arith.divui %gap, %chunk : {bits}
+  %turns = arith.index_cast %turns0 : {bits} to index
+  %rest0 = arith.remui %xm, %ym : {bits}
+  %rest1 = scf.for %i = %c0 to %turns step %c1 iter_args(%rest = %rest0) -> ({bits}) {{
+    %shifted = arith.shli %rest, %chunk : {bits}
+    %next = arith.remui %shifted, %ym : {bits}
+    scf.yield %next : {bits}
+  }}
+  %last = arith.remui %gap, %chunk : {bits}
+  %rest2 = arith.shli %rest1, %last : {bits}
+  %rest3 = arith.remui %rest2, %ym : {bits}
 
-  // times 2^(ye - 1075), in two factors that are both normal numbers
-  %whole = arith.uitofp %rest3 : i64 to f64
-  %e1 = arith.constant 485 : i64
-  %p1 = arith.addi %ye, %e1 : i64
-  %p2 = arith.constant 486 : i64
-  %b1 = arith.shli %p1, %bits : i64
-  %b2 = arith.shli %p2, %bits : i64
-  %f1 = arith.bitcast %b1 : i64 to f64
-  %f2 = arith.bitcast %b2 : i64 to f64
-  %near = arith.mulf %whole, %f1 : f64
-  %scaled = arith.mulf %near, %f2 : f64
+  // times 2^(ye - unit): added to the exponent, or a shift where that leaves none
+  %whole = arith.uitofp %rest3 : {bits} to {float}
+  %wi = arith.bitcast %whole : {float} to {bits}
+  %we = arith.shrui %wi, %mantissa : {bits}
+  %raised = arith.addi %we, %ye : {bits}
+  %normal = arith.cmpi ugt, %raised, %unit : {bits}
+  %by = arith.subi %ye, %unit : {bits}
+  %up = arith.shli %by, %mantissa : {bits}
+  %moved = arith.addi %wi, %up : {bits}
+  %below = arith.subi %ye, %one : {bits}
+  %low = arith.minui %below, %mantissa : {bits}
+  %shift = arith.shli %rest3, %low : {bits}
+  %scaled0 = arith.select %normal, %moved, %shift : {bits}
+  %divisible = arith.cmpi eq, %rest3, %zero : {bits}
+  %scaled = arith.select %divisible, %zero, %scaled0 : {bits}
 
-  %less = arith.cmpf olt, %xs, %ys : f64
-  %size = arith.select %less, %xs, %scaled : f64
-  %signed = math.copysign %size, %x : f64
-  %finite = arith.cmpf olt, %xs, %infinity : f64
-  %divides = arith.cmpf ogt, %ys, %no_size : f64
-  %sound = arith.andi %finite, %divides : i1
-  %result = arith.select %sound, %signed, %nan : f64
-  return %result : f64
-}
+  %less = arith.cmpi ult, %xs, %ys : {bits}
+  %size = arith.select %less, %xs, %scaled : {bits}
+  %sign = arith.xori %xi, %xs : {bits}
+  %signed = arith.ori %size, %sign : {bits}
+  %finite = arith.cmpi ult, %xs, %infinity : {bits}
+  %divides = arith.cmpi ne, %ys, %zero : {bits}
+  %number = arith.cmpi ule, %ys, %infinity : {bits}
+  %sound0 = arith.andi %finite, %divides : i1
+  %sound = arith.andi %sound0, %number : i1
+  %chosen = arith.select %sound, %signed, %nan : {bits}
+  %result = arith.bitcast %chosen : {bits} to {float}
+  return %result : {float}
+}}
 """
+
+
+def _template(width: int, mantissa: int) -> str:
+    exponent = width - 1 - mantissa
+    infinity = ((1 << exponent) - 1) << mantissa
+    return _TEMPLATE.format(
+        float=f"f{width}",
+        bits=f"i{width}",
+        chunk=width - 1 - (mantissa + 1),  # a significand so much to the left is still positive
+        mantissa=mantissa,
+        hidden=1 << mantissa,
+        fraction=(1 << mantissa) - 1,
+        magnitude=(1 << (width - 1)) - 1,
+        infinity=infinity,
+        nan=infinity | 1 << (mantissa - 1),
+        unit=(1 << (exponent - 1)) - 1 + mantissa,
+    )
+
+
+_TEMPLATES = {"f32": _template(32, 23), "f64": _template(64, 52)}
+_HALVES = ("f16", "bf16")
 
 
 @dataclass(frozen=True)
@@ -92,10 +128,23 @@ class ExpandRemainders(Pass):
 
     def run(self, module: ir.Operation) -> None:
         for operation in operations(module, _is_remainder):
-            made = inlined(_TEMPLATE, list(operation.operands), operation)
-            operation.results[0].replace_all_uses_with(made)
+            operation.results[0].replace_all_uses_with(_expanded(operation))
             operation.erase()
 
 
 def _is_remainder(operation: ir.Operation) -> bool:
-    return operation.name == "arith.remf" and str(operation.results[0].type) == "f64"
+    return operation.name == "arith.remf" and _float(operation) in (*_TEMPLATES, *_HALVES)
+
+
+def _float(operation: ir.Operation) -> str:
+    return str(operation.results[0].type)
+
+
+def _expanded(operation: ir.Operation) -> ir.Value:
+    if _float(operation) in _TEMPLATES:
+        return inlined(_TEMPLATES[_float(operation)], list(operation.operands), operation)
+    wide = ir.F32Type.get(operation.context)
+    with ir.InsertionPoint(operation), operation.location:
+        x, y = (arith.extf(wide, operand) for operand in operation.operands)
+        remainder = inlined(_TEMPLATES["f32"], [x, y], operation)
+        return arith.truncf(operation.results[0].type, remainder)

@@ -38,7 +38,7 @@ def lower_torch(*, host_ops: bool = False, strict: bool = False) -> list[Pass | 
         KeepZeroSigns(),  # torch-mlir's relu drops them
         FillConstants(),  # IREE confuses the results of torch-mlir's form
         SortNanLast(),  # torch-mlir's order leaves NaN where it stands
-        ExpandRemainders(),  # IREE links none of f64
+        ExpandRemainders(),  # IREE links none of f64, and those of SPIR-V are wrong
         ThreadRandomState(),  # no globals, which stages could not share
         CollapseBatchMatmul(),  # before cleaning up: it leaves broadcasts of weights unread
         "func.func(canonicalize,cse)",

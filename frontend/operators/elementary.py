@@ -153,7 +153,7 @@ def fmod(x: torch.Tensor, by: Any) -> torch.Tensor:
     x = x.to(dtype)  # abs of the least integer is no larger than it
     size = torch.abs(by) if isinstance(by, torch.Tensor) else abs(by)
     rest = torch.remainder(torch.abs(x), size)
-    return torch.where(x < 0, -rest, rest)
+    return torch.copysign(rest, x)
 
 
 @computed_in_float

@@ -1,5 +1,7 @@
 """Arithmetic and functions of single numbers, special values among them."""
 
+import math
+
 import torch
 
 from lemurc.tools.conformance_cases.case import Expression, draw
@@ -41,6 +43,19 @@ def _extremes(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     return [torch.maximum(x, y), torch.minimum(x, y), x.clamp(-2.0, 2.0)]
 
 
+def far_apart(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Numbers of most magnitudes with each other, their quotients finite: eager's are NaN else."""
+    limits = torch.finfo(dtype)
+    low, high = math.log10(limits.tiny), math.log10(limits.max)
+    sizes = torch.logspace(low * 0.45, high * 0.45, 14, dtype=torch.float64).to(dtype)
+    values = torch.cat([sizes, -sizes * 3])
+    return values.repeat_interleave(len(values)), values.repeat(len(values))
+
+
+def _remainders(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    return [torch.fmod(x, y), torch.remainder(x, y)]
+
+
 def _rounding(x: torch.Tensor) -> list[torch.Tensor]:
     return [x.floor(), x.ceil(), x.round(), x.trunc()]
 
@@ -73,6 +88,22 @@ EXPRESSIONS = (
         Expression(f"extremes_{SHORT[dtype]}", _extremes, (pairs(dtype),))
         for dtype in FLOATS
     ),
+    *(
+        Expression(f"remainders_{SHORT[dtype]}", _remainders, (pairs(dtype),), bits=True)
+        for dtype in FLOATS
+    ),
+    *(
+        Expression(
+            f"remainders_far_apart_{SHORT[dtype]}", _remainders, (far_apart(dtype),), bits=True
+        )
+        for dtype in FLOATS
+    ),
+    *(
+        Expression(
+            f"floor_divisions_{SHORT[dtype]}", torch.floor_divide, (pairs(dtype),), bits=True
+        )
+        for dtype in FLOATS[:2]
+    ),
     Expression("signs_f32", _signs, (pairs(torch.float32),), bits=True),
     Expression("rounding_f32", _rounding, ((HALVES,), (special(torch.float32)[:10],)), bits=True),
     *(
@@ -84,8 +115,11 @@ EXPRESSIONS = (
         )
         for dtype in FLOATS
     ),
-    Expression("functions_of_special_values", lambda x: [x.exp(), x.tanh(), x.sigmoid()],
-               ((special(torch.float32),),)),
+    Expression(
+        "functions_of_special_values",
+        lambda x: [x.exp(), x.tanh(), x.sigmoid(), x.acos(), x.asin()],
+        ((special(torch.float32),),),
+    ),
     Expression("activations", _activations, ((draw(5, 9),), (20 * draw(5, 9, seed=1),))),
     Expression(
         "casts_between_floats",
